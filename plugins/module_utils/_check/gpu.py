@@ -1,0 +1,159 @@
+# Copyright (c) 2026, Kentino
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The check C(gpu): read every GPU, hold it against what is expected of this node. Private to kentino.gpu."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import typing as t
+
+from .._judge import gpu as judge
+from .._parse import nvidia_smi, nvml
+from .._parse.gpu_records import Gpu, GpuReading
+from .._probe import command, pci, state
+from .._probe import nvml as nvml_probe
+from .._report.model import NODE, Check, Finding
+
+NAME = "gpu"
+SOURCES = ("auto", "nvml", "nvidia_smi")
+# Kept for the next run: who sat at which address.
+_IDENTITY = ("uuid", "serial", "index")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    source: str = "auto"  # auto: NVML where pynvml is installed, else nvidia-smi
+    expected: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    limits: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)  # overrides of thresholds, by key
+    state_path: t.Optional[str] = None
+    save_state: bool = True
+    deadline_seconds: float = 20
+
+
+def run(options: Options) -> t.Tuple[Check, t.Dict[str, t.Any]]:
+    """The check, and the reading it rests on."""
+    remembered, complaint = state.load(options.state_path) if options.state_path else ({}, None)
+    counters, seen = (_table(remembered, NAME, part) for part in ("counters", "seen"))
+    reading = _recognised(_with_bus(read(options.source, options.deadline_seconds)), seen)
+    now_usec = int(time.time() * 1e6)
+    findings = list(judge.judge(reading, options.expected, options.limits, earlier=counters, now_usec=now_usec))
+    if options.state_path and options.save_state and reading.gpus:
+        seen.update(_identities(reading))
+        remembered[NAME] = {"counters": {**counters, **judge.counters(reading, now_usec)}, "seen": seen}
+        complaint = state.save(options.state_path, remembered) or complaint
+    if complaint:
+        findings.append(Finding("gpu.state", "info", NODE, complaint))
+    evidence = ""
+    if reading.gpus and reading.complete:
+        evidence = "%d GPUs read through %s" % (len(reading.gpus), reading.source)
+    return Check(NAME, evidence, tuple(findings), metrics=judge.metrics(reading)), facts(reading)
+
+
+def read(source: str = "auto", deadline_seconds: float = 20) -> GpuReading:
+    """One reading of all GPUs."""
+    if source != "nvidia_smi":
+        reading = _read_nvml(deadline_seconds)
+        if source == "nvml" or reading.error_kind != "missing_library":
+            return reading
+    reading = _read_nvidia_smi(["-q", "-x"], deadline_seconds)
+    if reading.error_kind == "garbled":
+        # Some drivers print XML with invalid bytes or attributes; the plain form of the same report is another code path.
+        plain = _read_nvidia_smi(["-q"], deadline_seconds)
+        return plain if plain.gpus else reading
+    return reading
+
+
+def _read_nvml(deadline_seconds: float) -> GpuReading:
+    done = command.call(lambda: json.dumps(nvml_probe.collect()).encode(), "NVML", deadline_seconds)
+    if done.outcome != "ended":
+        return GpuReading("nvml", error_kind="timeout", error=done.problem())
+    try:
+        raw = json.loads(done.stdout)
+    except ValueError:
+        status = "was killed by signal %d" % -done.rc if done.rc and done.rc < 0 else "ended with status %s" % done.rc
+        return GpuReading("nvml", error_kind="garbled", error="the NVML reader %s without an answer" % status)
+    return nvml.parse(raw)
+
+
+def _read_nvidia_smi(arguments: t.Sequence[str], deadline_seconds: float) -> GpuReading:
+    done = command.run(["nvidia-smi", *arguments], deadline_seconds)
+    if done.outcome in ("missing", "denied"):
+        return GpuReading("nvidia-smi", error_kind="missing_tool", error=done.problem())
+    reading = nvidia_smi.parse((done.stdout + b"\n" + done.stderr).decode("utf-8", "replace"), done.rc)
+    if done.outcome != "ended":
+        kind = "garbled" if done.outcome == "truncated" else "timeout"
+        return dataclasses.replace(reading, complete=False, error_kind=kind, error=done.problem())
+    return reading
+
+
+def _with_bus(reading: GpuReading) -> GpuReading:
+    """Hold the driver's list against the PCI bus: a lost GPU no longer tells its address, or is left out altogether."""
+    on_bus = pci.nvidia_gpus()
+    if on_bus is None or not reading.gpus or not reading.complete:
+        return reading
+    known = {gpu.pci for gpu in reading.gpus} | set(reading.lost)
+    missing = [address for address in on_bus if address not in known]
+    nameless = [gpu for gpu in reading.gpus if gpu.pci is None]
+    if len(nameless) != len(missing):
+        return dataclasses.replace(reading, lost=reading.lost + tuple(missing))
+    # NVML numbers GPUs in the order of their addresses, so the nameless ones and the missing addresses go together.
+    gpus = tuple(dataclasses.replace(gpu, pci=missing.pop(0)) if gpu.pci is None else gpu for gpu in reading.gpus)
+    return dataclasses.replace(reading, gpus=gpus)
+
+
+def _recognised(reading: GpuReading, seen: t.Mapping[str, t.Any]) -> GpuReading:
+    """Give a GPU that no longer says who it is the identity that the last run saw at its address."""
+
+    def recognised(gpu: Gpu) -> Gpu:
+        names = seen.get(gpu.pci or "") if gpu.state == "lost" and gpu.uuid is None else None
+        if not isinstance(names, dict):
+            return gpu
+        return dataclasses.replace(gpu, **{key: names.get(key) for key in _IDENTITY if getattr(gpu, key) is None})
+
+    return dataclasses.replace(reading, gpus=tuple(map(recognised, reading.gpus)))
+
+
+def _identities(reading: GpuReading) -> t.Dict[str, t.Dict[str, t.Any]]:
+    return {gpu.pci: {key: getattr(gpu, key) for key in _IDENTITY} for gpu in reading.gpus if gpu.pci and gpu.uuid}
+
+
+def _table(remembered: t.Mapping[str, t.Any], *path: str) -> t.Dict[str, t.Any]:
+    """A table of the stored state; empty where the file holds something else."""
+    value: t.Any = remembered
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def facts(reading: GpuReading) -> t.Dict[str, t.Any]:
+    """The reading as JSON: values that the GPU does not have are left out."""
+    return {
+        "source": reading.source,
+        "driver_version": reading.driver_version,
+        "cuda_version": reading.cuda_version,
+        "nvml_version": reading.nvml_version,
+        "complete": reading.complete,
+        "error": reading.error,
+        "lost": list(reading.lost),
+        "simulated": reading.simulated,
+        "gpus": [_plain(gpu) for gpu in reading.gpus],
+    }
+
+
+def _plain(record: t.Any) -> t.Dict[str, t.Any]:
+    return {key: _value(value) for key, value in vars(record).items() if value is not None}
+
+
+def _value(value: t.Any) -> t.Any:
+    if dataclasses.is_dataclass(value):
+        return _plain(value)
+    if isinstance(value, (tuple, frozenset)):
+        items = sorted(value) if isinstance(value, frozenset) else value
+        return [_value(item) for item in items]
+    if isinstance(value, t.Mapping):
+        return {str(key): _value(item) for key, item in value.items()}
+    return value
