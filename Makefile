@@ -1,0 +1,114 @@
+# Copyright (c) 2026, Kentino
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+JOBS ?= 2
+TOOLS := tests/tools
+COLLECTION := .collections/ansible_collections/kentino/gpu
+STAGES := node-images core-floor core-newest molecule unit unit-newest unit-python39 ansible-lint lint types docs package demo-run
+
+# The repository is the root of the collection, but Ansible and Python look for it under ansible_collections/kentino/gpu.
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.collections
+# Only what this Makefile says: a configuration or a plugin path of the person who calls it must not decide a test.
+export ANSIBLE_CONFIG := $(CURDIR)/tests/tools/ansible.cfg
+export ANSIBLE_HOME := $(CURDIR)/build/ansible
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help demo check test bench clean stages $(STAGES) quick-lint quick-types quick-unit
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv-demo/.ready $(COLLECTION) ## the health gate on a healthy simulated 8-GPU node, then on one that lost a GPU (no root, GPU or container)
+	@PATH="$(CURDIR)/.venv-demo/bin:$$PATH" $(TOOLS)/demo
+
+check: .venv/.ready $(COLLECTION) ## the inner loop, under a minute: ruff, mypy, unit tests
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target quick-unit quick-types quick-lint
+
+test: ## everything, under 15 minutes on two cores (root and Debian for the containers); prints the time of each stage
+	@rm -rf build/stages
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) --keep-going --output-sync=target stages || true
+	@$(TOOLS)/summary $(STAGES)
+
+bench: .venv/.ready $(COLLECTION) ## the performance figures, as ratios within one run, into build/bench.json (STRICT=--strict fails on a missed target)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python tests/benchmarks/run.py $(STRICT)
+
+clean: ## remove the virtual environments, what was built, and the test nodes
+	@$(TOOLS)/nodes down >/dev/null 2>&1 || true
+	rm -rf .venv .venv-* .collections .ansible build tests/output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Environments
+
+$(COLLECTION):
+	@mkdir -p $(dir $@)
+	@ln -sfn ../../.. $@
+
+.venv/.ready: requirements-dev.txt
+	@$(TOOLS)/venv .venv $< 3.11 3.12 3.13
+
+.venv-demo/.ready: $(TOOLS)/requirements-demo.txt
+	@$(TOOLS)/venv .venv-demo $< 3.11 3.12 3.13 3.14
+
+.venv-newest/.ready: $(TOOLS)/requirements-newest.txt
+	@$(TOOLS)/venv .venv-newest $< 3.13 3.14 3.12
+
+# The inner loop
+
+quick-lint:
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --check --quiet || { .venv/bin/ruff format --check; false; }
+
+quick-types:
+	@.venv/bin/mypy
+
+quick-unit:
+	@.venv/bin/pytest -q --numprocesses=$(JOBS)
+
+# Everything. The longest first: what is left at the end is short.
+
+stages: $(STAGES)
+
+node-images:
+	@$(TOOLS)/stage $@ $(TOOLS)/nodes image
+
+core-floor: .venv/.ready
+	@$(TOOLS)/stage $@ $(TOOLS)/ansible_test .venv
+
+core-newest: .venv-newest/.ready
+	@$(TOOLS)/stage $@ $(TOOLS)/ansible_test .venv-newest
+
+molecule: .venv/.ready $(COLLECTION) node-images
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(TOOLS)/stage $@ $(TOOLS)/molecule
+
+unit: .venv/.ready $(COLLECTION)
+	@$(TOOLS)/stage $@ .venv/bin/pytest -q
+
+unit-newest: .venv-newest/.ready $(COLLECTION)
+	@$(TOOLS)/stage $@ .venv-newest/bin/pytest -q
+
+unit-python39: $(COLLECTION)
+	@$(TOOLS)/stage $@ $(TOOLS)/node_python 3.9
+
+ansible-lint: .venv/.ready $(COLLECTION)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(TOOLS)/stage $@ ansible-lint --offline --strict
+
+lint: .venv/.ready
+	@$(TOOLS)/stage $@ $(MAKE) --no-print-directory quick-lint
+
+types: .venv/.ready $(COLLECTION)
+	@$(TOOLS)/stage $@ $(MAKE) --no-print-directory quick-types
+
+docs: .venv/.ready $(COLLECTION)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(TOOLS)/stage $@ $(TOOLS)/docs
+
+package: .venv/.ready
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(TOOLS)/stage $@ $(TOOLS)/package
+
+demo-run:
+	@$(TOOLS)/stage $@ $(MAKE) --no-print-directory demo
