@@ -14,40 +14,41 @@ import re
 import typing as t
 
 from . import pci_address
+from .lazy_pattern import lazy
 from .log_drafts import Draft, Drafts
 from .log_envelope import Line
 
 _BDF = r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 _SEVERITY = r"(Correct(?:ed|able)|Uncorrect(?:ed|able))(?: {0,4}\((Non-?Fatal|Fatal)?[^()\n]{0,12}\)?)?"
 
-_HEADLINE = re.compile(
+_HEADLINE = lazy(
     _BDF + r":? {1,4}AER: {1,4}(Multiple )?" + _SEVERITY + r" {0,4}errors? (?:messages? )?received"
     r"(?:[ :]{1,4}(?:from )?(?:" + _BDF + r"|id=([0-9a-fA-F]{4})))?",
     re.ASCII | re.IGNORECASE,
 )
-_BUS_ERROR = re.compile(
+_BUS_ERROR = lazy(
     _BDF + r":? {1,4}(?:AER: {1,4})?PCIe Bus Error: {0,4}(?:severity=)?(?:" + _SEVERITY + r")?(?:,? {0,4}type=([A-Za-z ]{0,40}[A-Za-z]))?",
     re.ASCII | re.IGNORECASE,
 )
-_BIT = re.compile(_BDF + r":? {1,8}(?:AER: {1,8})?\[ {0,4}\d{1,2}\] {1,8}([A-Za-z][\w /()-]{0,60})", re.ASCII)
-_STATUS = re.compile(
+_BIT = lazy(_BDF + r":? {1,8}(?:AER: {1,8})?\[ {0,4}\d{1,2}\] {1,8}([A-Za-z][\w /()-]{0,60})", re.ASCII)
+_STATUS = lazy(
     _BDF + r":? {1,8}(?:AER: {1,8})?(?:(?:device \[[0-9a-fA-F:]{0,12}\] )?error status/mask=([0-9a-fA-F]{8})/([0-9a-fA-F]{8})"
     r"|aer_status: 0x([0-9a-fA-F]{8}), aer_mask: 0x([0-9a-fA-F]{8}))",
     re.ASCII,
 )
-_FIRMWARE_LAYER = re.compile(_BDF + r":? {1,8}(?:AER: {1,8})?aer_layer=([A-Za-z ]{0,40}[A-Za-z])", re.ASCII)
-_FAILED = re.compile(_BDF + r":? {1,4}(?:AER: {1,4})?(?:can't recover|device has no AER-aware driver|driver lacks)", re.ASCII)
-_RECOVERY = re.compile(_BDF + r":? {1,4}(?:AER: {1,4})?device recovery (successful|failed)", re.ASCII | re.IGNORECASE)
+_FIRMWARE_LAYER = lazy(_BDF + r":? {1,8}(?:AER: {1,8})?aer_layer=([A-Za-z ]{0,40}[A-Za-z])", re.ASCII)
+_FAILED = lazy(_BDF + r":? {1,4}(?:AER: {1,4})?(?:can't recover|device has no AER-aware driver|driver lacks)", re.ASCII)
+_RECOVERY = lazy(_BDF + r":? {1,4}(?:AER: {1,4})?device recovery (successful|failed)", re.ASCII | re.IGNORECASE)
 # status:0x1f01 source:0x6100; from 6.12 on status:0x1f05, ERR_FATAL received from 0000:61:00.0
-_DPC = re.compile(
+_DPC = lazy(
     _BDF + r":? {1,4}DPC: {1,4}containment event, status:0x([0-9a-fA-F]{1,4})"
     r"(?:[, ]{1,4}source:? ?0x([0-9a-fA-F]{4})|[,:] {1,4}ERR_[A-Z]{1,16} received from " + _BDF + ")?",
     re.ASCII,
 )
-_DPC_CAUSE = re.compile(
+_DPC_CAUSE = lazy(
     _BDF + r":? {1,4}DPC: {1,4}(unmasked uncorrectable error|ERR_NONFATAL|ERR_FATAL|RP PIO error)\w* ?(?:detected|received)", re.ASCII
 )
-_GHES = re.compile(r"(?:\{(\d{1,10})\})?\[Hardware Error\]: {1,16}(event severity|section_type|device_id): ([^\n]{1,80})", re.ASCII)
+_GHES = lazy(r"(?:\{(\d{1,10})\})?\[Hardware Error\]: {1,16}(event severity|section_type|device_id): ([^\n]{1,80})", re.ASCII)
 
 _GHES_SEVERITY = {"fatal": "uncorrectable_fatal", "recoverable": "uncorrectable_nonfatal", "corrected": "correctable"}
 

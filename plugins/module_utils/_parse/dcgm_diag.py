@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 
 from . import terminal_text
 from .json_documents import documents
+from .lazy_pattern import lazy
 
 COMMAND = ("dcgmi", "diag", "-j")
 
-_ROOT = re.compile(r"dcgm (?:gpu |multi-node )?diagnostic\Z", re.IGNORECASE)
+_ROOT = lazy(r"dcgm (?:gpu |multi-node )?diagnostic\Z", re.IGNORECASE)
 _STATUS = {
     "pass": "pass",
     "passed": "pass",
@@ -33,16 +34,16 @@ _STATUS = {
     "notrun": "not_run",
 }
 # DCGM's blank values: 0x7ffffff0.. for 32 bits, 0x7ffffffffffffff0.. for 64.
-_BLANKS = re.compile(r"(?<![0-9])(?:214748363[2-7]|922337203685477579[2-7])(?![0-9])")
+_BLANKS = lazy(r"(?<![0-9])(?:214748363[2-7]|922337203685477579[2-7])(?![0-9])")
 _NOT_SUPPORTED = "<<<"
 EXECUTED = ("pass", "fail", "warn")
 # Worst first: what a test comes to when its GPUs do not agree. Skip comes last, so that one GPU's result is a result.
 _WORST = ("fail", "warn", "unknown", "pass", "skip", "not_run")
-_BRACKETS = re.compile(r"[\[\]{}]")
+_BRACKETS = lazy(r"[\[\]{}]")
 
 # The table without -j: "| GPU Memory | Fail - GPUs: 1, 2 |", from 4.0 on "|    | GPU1: Fail |".
-_TABLE_ROW = re.compile(r"\|([^|]*)\|([^|]*)\|?\s*\Z")
-_TABLE_FAIL = re.compile(r"\s*(?:GPU([0-9]{1,6}): )?Fail(?:\s*-\s*(?:All|GPUs?: ([0-9, ]+)))?\s*\Z")
+_TABLE_ROW = lazy(r"\|([^|]*)\|([^|]*)\|?\s*\Z")
+_TABLE_FAIL = lazy(r"\s*(?:GPU([0-9]{1,6}): )?Fail(?:\s*-\s*(?:All|GPUs?: ([0-9, ]+)))?\s*\Z")
 
 
 @dataclass(frozen=True)

@@ -10,24 +10,25 @@ import re
 import typing as t
 
 from . import pci_address
+from .lazy_pattern import lazy
 from .log_drafts import Draft, Drafts
 from .log_envelope import Line
 from .log_shape import excerpt
 
-_ANNOUNCED = re.compile(r"GPU at (?:PCI:)?(" + pci_address.ADDRESS + r"): (GPU-[0-9a-fA-F-]{8,64})", re.ASCII)
-_SERIAL = re.compile(r"GPU Board Serial Number: {0,4}([0-9A-Za-z]{0,40})", re.ASCII)
-_GPU = re.compile(r"GPU(?: at)? (?:PCI:)?(" + pci_address.ADDRESS + ")", re.ASCII)
-_ANY_ADDRESS = re.compile(r"(?<![0-9a-fA-F])" + pci_address.ADDRESS, re.ASCII)
-_INDEX = re.compile(r"NVRM: {0,4}GPU(\d{1,4}) ", re.ASCII)
-_INIT_CODE = re.compile(r"\((0x[0-9a-fA-F]{1,8}(?::[0-9a-fA-Fx]{1,8}){0,4})\)", re.ASCII)
-_MINOR = re.compile(r"minor (?:number )?(\d{1,6})", re.ASCII)
-_STATUS = re.compile(r"\[(NV_ERR_[A-Z_]{1,60})\] \((0x[0-9a-fA-F]{1,8})\)", re.ASCII)
+_ANNOUNCED = lazy(r"GPU at (?:PCI:)?(" + pci_address.ADDRESS + r"): (GPU-[0-9a-fA-F-]{8,64})", re.ASCII)
+_SERIAL = lazy(r"GPU Board Serial Number: {0,4}([0-9A-Za-z]{0,40})", re.ASCII)
+_GPU = lazy(r"GPU(?: at)? (?:PCI:)?(" + pci_address.ADDRESS + ")", re.ASCII)
+_ANY_ADDRESS = lazy(r"(?<![0-9a-fA-F])" + pci_address.ADDRESS, re.ASCII)
+_INDEX = lazy(r"NVRM: {0,4}GPU(\d{1,4}) ", re.ASCII)
+_INIT_CODE = lazy(r"\((0x[0-9a-fA-F]{1,8}(?::[0-9a-fA-Fx]{1,8}){0,4})\)", re.ASCII)
+_MINOR = lazy(r"minor (?:number )?(\d{1,6})", re.ASCII)
+_STATUS = lazy(r"\[(NV_ERR_[A-Z_]{1,60})\] \((0x[0-9a-fA-F]{1,8})\)", re.ASCII)
 # The same without the driver's prefix, which a paste or a collector may have cut.
-LOST_UNPREFIXED = re.compile(r"GPU(?: at)? (?:PCI:)?" + pci_address.ADDRESS + r":? {0,4}(?:GPU )?has fallen off the bus", re.ASCII)
-_PROBE_HEAD = re.compile(r"The NVIDIA GPU (?:PCI:)?(" + pci_address.ADDRESS + ")", re.ASCII)
+LOST_UNPREFIXED = lazy(r"GPU(?: at)? (?:PCI:)?" + pci_address.ADDRESS + r":? {0,4}(?:GPU )?has fallen off the bus", re.ASCII)
+_PROBE_HEAD = lazy(r"The NVIDIA GPU (?:PCI:)?(" + pci_address.ADDRESS + ")", re.ASCII)
 # nvidia: probe of 0000:b3:00.0 failed with error -1
 # nvidia 0000:b3:00.0: probe with driver nvidia failed with error -1   (from kernel 6.11 on)
-_PROBE = re.compile(
+_PROBE = lazy(
     r"nvidia(?:: probe of (%s)| (%s): probe with driver nvidia) failed with error (-?\d{1,6})" % ((pci_address.ADDRESS,) * 2), re.ASCII
 )
 
@@ -35,7 +36,7 @@ _PROBE = re.compile(
 _GONE = frozenset(("NV_ERR_TIMEOUT", "NV_ERR_GPU_IS_LOST", "NV_ERR_RESET_REQUIRED", "NV_ERR_GPU_IN_FULLCHIP_RESET"))
 
 # Said of a healthy GPU, or repeating what another line says.
-_SILENT = re.compile(
+_SILENT = lazy(
     r"loading NVIDIA|GPU is on Board|A GPU crash dump has been created|nvidia-bug-report|the NVIDIA kernel module is unloaded"
     r"|[Pp]ersistence mode is deprecated|this kernel module has the version|make sure that this kernel module"
     r"|components have the same version|[Cc]reated a GPU|Reported by libos|^\s{0,8}NVRM:\s{0,80}$",
@@ -44,7 +45,7 @@ _SILENT = re.compile(
 
 # Kind, what to look for, Xid of the same meaning. In order: the first that fits names the line.
 _FAULTS: t.Tuple[t.Tuple[str, t.Pattern[str], t.Optional[int]], ...] = tuple(
-    (kind, re.compile(pattern, re.ASCII), xid)
+    (kind, lazy(pattern, re.ASCII), xid)
     for kind, pattern, xid in (
         ("memory_subsystem_error", r"Memory Subsystem Error detected", None),
         ("gsp_timeout", r"GSP Timeout \*|rpcRecvPoll timed ?out|Rate limiting GSP RPC error prints", 119),
@@ -62,7 +63,7 @@ _FAULTS: t.Tuple[t.Tuple[str, t.Pattern[str], t.Optional[int]], ...] = tuple(
     )
 )
 # Dumps, tables and stack traces; the driver indents what belongs to the line before.
-_TRACE = re.compile(
+_TRACE = lazy(
     r"TRACE|RISC-V|CSR|[Rr]egister|NVRM:\s{4,}|GSP_RM_|NV_VGPU_MSG|[Cc]ore ?[Dd]ump|[Cc]all [Tt]race|history"
     r"|0x[0-9a-fA-F]{8}.{0,40}0x[0-9a-fA-F]{8}",
     re.ASCII,

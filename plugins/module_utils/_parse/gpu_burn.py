@@ -16,6 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from . import terminal_text
+from .lazy_pattern import lazy
 
 
 @dataclass(frozen=True)
@@ -67,35 +68,36 @@ class GpuBurn:
 
 
 # Seen in every record, also where the carriage return before it was lost: "31 C 50.0%  proc'd: ".
-_RECORD = re.compile(r"(?:([0-9]{1,9}[.,][0-9])[0-9]{0,3}%[ \t]*)?proc'd:[ \t]*")
-_WORK = re.compile(r"\s*(-?[0-9]{1,18}) *\((-?[0-9.]{1,24}|-?nan|-?inf) Gflop/s\)[ \t]*(-[ \t]|-\Z)?")
+_RECORD = lazy(r"(?:([0-9]{1,9}[.,][0-9])[0-9]{0,3}%[ \t]*)?proc'd:[ \t]*")
+_WORK = lazy(r"\s*(-?[0-9]{1,18}) *\((-?[0-9.]{1,24}|-?nan|-?inf) Gflop/s\)[ \t]*(-[ \t]|-\Z)?")
 # "0 - 5  (WARNING!)- -7  (DIED!)- 0": no blank before the separator after a word in parentheses, and counters below zero.
-_ERROR = re.compile(r"[ \t]*(-?[0-9]{1,24})(?:[ \t]*\(([A-Za-z]+!?)\))?[ \t]*(-[ \t]|-\Z)?")
-_TEMP = re.compile(r"[ \t]*(?:(-?[0-9]{1,6}) *C(?![A-Za-z])|(--))[ \t]*(-[ \t]|-\Z)?")
+_ERROR = lazy(r"[ \t]*(-?[0-9]{1,24})(?:[ \t]*\(([A-Za-z]+!?)\))?[ \t]*(-[ \t]|-\Z)?")
+_TEMP = lazy(r"[ \t]*(?:(-?[0-9]{1,6}) *C(?![A-Za-z])|(--))[ \t]*(-[ \t]|-\Z)?")
 
-_TESTED = re.compile(r"Tested ([0-9]{1,6}) GPUs?:")
-_RESULT = re.compile(r"\s*GPU ([0-9]{1,6}): (OK|FAULTY)\s*\Z")
-_LISTED = re.compile(r"\s*GPU ([0-9]{1,6}): (.*?)(?: \(UUID: ([^)\s]+)\)?)?\s*\Z")
-_START = re.compile(r"Burning for ([0-9]{1,12}) sec")
-_INITIALISED = re.compile(r"Initialized device ([0-9]{1,6}) with [0-9]+ MB of memory \([^)]*\)(?:, using (.*?))?\s*\Z")
+_TESTED = lazy(r"Tested ([0-9]{1,6}) GPUs?:")
+_RESULT = lazy(r"\s*GPU ([0-9]{1,6}): (OK|FAULTY)\s*\Z")
+_LISTED = lazy(r"\s*GPU ([0-9]{1,6}): (.*?)(?: \(UUID: ([^)\s]+)\)?)?\s*\Z")
+_START = lazy(r"Burning for ([0-9]{1,12}) sec")
+_INITIALISED = lazy(r"Initialized device ([0-9]{1,6}) with [0-9]+ MB of memory \([^)]*\)(?:, using (.*?))?\s*\Z")
 
-_CANNOT_START = re.compile(
-    r"Couldn't init (?:a GPU test|CUDA)|cuInit returned|No CUDA devices|No CUDA capable|Not enough devices for USEDEV|Low mem for result"
-    r"|terminate called|what\(\):|Error \([^()]*:[0-9]+\)|Syntax error near -",
+_CANNOT_START = lazy(
+    # "cuInit returned 0 (no error)", once for each GPU: builds of 2026.
+    r"Couldn't init (?:a GPU test|CUDA)|cuInit returned (?!0\b)|No CUDA devices|No CUDA capable|Not enough devices for USEDEV"
+    r"|Low mem for result|terminate called|what\(\):|Error \([^()]*:[0-9]+\)|Syntax error near -",
     re.IGNORECASE,
 )
 # The shell, the loader or the container engine, of this or of some other program: it tells something where no run follows.
-_CANNOT_LAUNCH = re.compile(
+_CANNOT_LAUNCH = lazy(
     r"error while loading shared libraries|not found|No such file or directory|Permission denied|Error response from daemon"
     r"|could not select device driver|cannot execute|CUDA driver version is insufficient",
     re.IGNORECASE,
 )
-_COMPUTE_FAILED = re.compile(r"Failure during compute|CUDA_ERROR_|Error in \"", re.IGNORECASE)
-_CRASHED = re.compile(r"Segmentation fault|\bAborted\b|core dumped|\AKilled\Z|Bus error|Terminated\Z")
-_NO_TEMPS = re.compile(r"Could not invoke (?:nvidia-smi|tegrastats)|(?:nvidia-smi|tegrastats): (?:command )?not found")
-_KNOWN = re.compile(
-    r"Summary at:|Results are [0-9]+ bytes each|Using compare file:|Run length not specified|Killing processes|Freed memory for dev"
-    r"|Uninitted cublas|\Adone\Z|read\[[0-9]+\] error|No clients are alive|MIG .*Device .*UUID|\A[\s.]*\Z",
+_COMPUTE_FAILED = lazy(r"Failure during compute|CUDA_ERROR_|Error in \"", re.IGNORECASE)
+_CRASHED = lazy(r"Segmentation fault|\bAborted\b|core dumped|\AKilled\Z|Bus error|Terminated\Z")
+_NO_TEMPS = lazy(r"Could not invoke (?:nvidia-smi|tegrastats)|(?:nvidia-smi|tegrastats): (?:command )?not found")
+_KNOWN = lazy(
+    r"Summary at:|cuInit returned 0\b|Results are [0-9]+ bytes each|Using compare file:|Run length not specified|Killing processes"
+    r"|Freed memory for dev|Uninitted cublas|\Adone\Z|read\[[0-9]+\] error|No clients are alive|MIG .*Device .*UUID|\A[\s.]*\Z",
 )
 
 

@@ -13,6 +13,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from .lazy_pattern import lazy
+
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -75,12 +77,12 @@ _FAILED = (
 )
 _FAILED_WHOLE = {"unknown": "error", "not found": "error"}
 
-_NUMBER = re.compile(r"([+-]?[0-9]{1,20})(\.[0-9]{1,9})?\s*([A-Za-z%/()]*)$")
+_NUMBER = lazy(r"([+-]?[0-9]{1,20})(\.[0-9]{1,9})?\s*([A-Za-z%/()]*)$")
 _SIZES = {"": 1.0, "mib": 1.0, "mb": 1.0, "kib": 1 / 1024, "gib": 1024.0, "gb": 1024.0, "bytes": 1 / 1048576}
 _TRUE = {"yes", "enabled", "active", "on", "true"}
 _FALSE = {"no", "disabled", "not active", "inactive", "off", "false"}
-_ADDRESS = re.compile(r"(?:pci:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([01][0-9a-f])(?:\.[0-7])?$")
-_PCI_ID = re.compile(r"(?:0x)?([0-9a-f]{4})([0-9a-f]{4})$")
+_ADDRESS = lazy(r"(?:pci:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([01][0-9a-f])(?:\.[0-7])?$")
+_PCI_ID = lazy(r"(?:0x)?([0-9a-f]{4})([0-9a-f]{4})$")
 
 
 def status(text: str) -> t.Optional[t.Union[Unsupported, Failed]]:

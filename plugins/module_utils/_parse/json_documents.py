@@ -16,10 +16,12 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-_OBJECT = re.compile(r'\{(?=[\s\x00]*(?:["}]|\Z))')
-_TOKEN = re.compile(r'[\s\x00]*(?:([{}\[\]:,])|"([^"\\]*(?:\\.[^"\\]*)*)"|([-+.0-9A-Za-z_]+))', re.DOTALL)
-_INTEGER = re.compile(r"-?[0-9]{1,40}\Z")
-_DECIMAL = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?\Z")
+from .lazy_pattern import lazy
+
+_OBJECT = lazy(r'\{(?=[\s\x00]*(?:["}]|\Z))')
+_TOKEN = lazy(r'[\s\x00]*(?:([{}\[\]:,])|"([^"\\]*(?:\\.[^"\\]*)*)"|([-+.0-9A-Za-z_]+))', re.DOTALL)
+_INTEGER = lazy(r"-?[0-9]{1,40}\Z")
+_DECIMAL = lazy(r"-?[0-9]{1,400}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?\Z")
 _WORDS = {"true": True, "false": False, "null": None, "inf": None, "-inf": None, "nan": None, "-nan": None, "infinity": None}
 _DEPTH = 100
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
 from .log_envelope import Line
 from .log_time import Stamp
 
 # journalctl prints "-- Boot <id> --" (since 249) or "-- Reboot --" between the lines of two boots.
-_MARKER = re.compile(r"\s{0,8}-- (?:Boot ([0-9a-fA-F-]{32,36})|Reboot) --\s{0,8}$", re.ASCII)
-_BANNER = re.compile(r"Linux version \d")
+_MARKER = lazy(r"\s{0,8}-- (?:Boot ([0-9a-fA-F-]{32,36})|Reboot) --\s{0,8}$", re.ASCII)
+_BANNER = lazy(r"Linux version \d")
 
 # The kernel's clock of one boot never runs backwards, but lines of two processors, and quoted ones, come a little out of order.
 _STEP_BACK_SECONDS = 60.0
@@ -70,7 +71,9 @@ class Boots:
 
     def before_banner(self, line: Line) -> None:
         """The line right before the kernel's banner, which tells a banner at a log's head from a reboot."""
-        boot = self._at(line.host)
+        if line.host and line.host != self._host:
+            return
+        boot = self._at(None)
         if line.uptime is not None and (boot.uptime is None or boot.uptime < line.uptime):
             boot.uptime, boot.stamp = line.uptime, line.stamp
         elif line.message.startswith("microcode"):

@@ -13,54 +13,59 @@ import re
 import typing as t
 
 from . import log_time
+from .lazy_pattern import lazy
 from .log_time import Stamp
 
 LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 _LEVEL_WORDS = {**{level: level for level in LEVELS}, "panic": "emerg", "error": "err", "warning": "warn"}
 
 # A record keeps this much of the line it came from.
-_RAW_CHARACTERS = 2000
+RAW_CHARACTERS = 2000
 
 # Colour as dmesg and journalctl write it, also where the escape character was lost in a paste ([36m), and other control sequences.
-_ANSI = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3}){0,8}m|\x1b\[[0-9;?]{0,16}[A-Za-ln-z]|\x1b\][^\x07\x1b]{0,256}\x07|\x1b[()][A-Z0-9]")
+_ANSI = lazy(r"\x1b?\[\d{0,3}(?:;\d{1,3}){0,8}m|\x1b\[[0-9;?]{0,16}[A-Za-ln-z]|\x1b\][^\x07\x1b]{0,256}\x07|\x1b[()][A-Z0-9]")
 # rsyslog writes control characters as octal numbers: a newline inside a message glues several kernel lines into one record.
-_RSYSLOG_ESCAPE = re.compile(r"#(000|011|012|015|033)(?!\d)")
-_KMSG_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+_RSYSLOG_ESCAPE = lazy(r"#(000|011|012|015|033)(?!\d)")
+_KMSG_ESCAPE = lazy(r"\\x([0-9a-fA-F]{2})")
 
 _CLOCK = r"(\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?"
 _OFFSET = r"(Z|[+-]\d\d(?::?\d\d)?)"
 
-_RFC5424 = re.compile(r"<(\d{1,3})>1 (\S{1,64}) (\S{1,255}) (\S{1,48}) (\S{1,128}) \S{1,32} ", re.ASCII)
-_STRUCTURED = re.compile(r'-(?: |$)|(?:\[(?:[^\]"\\]|\\.|"(?:[^"\\]|\\.)*")*\])+ ?')
-_PRIORITY = re.compile(r"<(\d{1,3})>", re.ASCII)
-_KMSG = re.compile(r"(\d{1,4}),(\d{1,20}),(\d{1,20}),[^;]{0,64};", re.ASCII)
-_FACILITY = re.compile(
+_RFC5424 = lazy(r"<(\d{1,3})>1 (\S{1,64}) (\S{1,255}) (\S{1,48}) (\S{1,128}) \S{1,32} ", re.ASCII)
+_STRUCTURED = lazy(r'-(?: |$)|(?:\[(?:[^\]"\\]|\\.|"(?:[^"\\]|\\.)*")*\])+ ?')
+_PRIORITY = lazy(r"<(\d{1,3})>", re.ASCII)
+_KMSG = lazy(r"(\d{1,4}),(\d{1,20}),(\d{1,20}),[^;]{0,64};", re.ASCII)
+_FACILITY = lazy(
     r"(?:(\S{1,255}):\s{1,4})?(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])\s{0,8}:\s{0,4}"
     r"(emerg|panic|alert|crit|err|error|warn|warning|notice|info|debug)\s{0,8}:\s{1,2}",
     re.ASCII,
 )
 # pdsh, clush and talosctl put the node's name before the kernel's own stamp.
-_NODE = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\s{1,4}(?=(?:<\d{1,3}>)?\[\s{0,8}(?:\d{1,10}\.\d|[A-Z][a-z]{2} |\d{4}-))", re.ASCII)
-_UPTIME = re.compile(r"\s{0,8}\[\s{0,12}(\d{1,10}\.\d{1,9})\s{0,4}(?:<\s{0,8}\d{1,10}\.\d{1,9}\s{0,4}>)?\]", re.ASCII)
-_UPTIME_CUT = re.compile(r"\s{0,8}(\d{1,10}\.\d{6})\](?=\s)", re.ASCII)  # the bracket lost in a paste
-_DELTA = re.compile(r"\s{0,8}\[\s{0,12}[+<]?\s{0,12}\d{1,10}\.\d{1,9}>?\]", re.ASCII)
-_CTIME = re.compile(
-    r"\s{0,8}\[(?:[^\s\d\[\]]{1,6} )?([^\s\d\[\]]{2,10}|\d{1,2}[月월]) {0,2}(\d{1,2}) (\d\d:\d\d(?::\d\d)?)(?: (\d{4}))?"
+_NODE = lazy(r"([A-Za-z0-9][\w.-]{0,254}):\s{1,4}(?=(?:<\d{1,3}>)?\[\s{0,8}(?:\d{1,10}\.\d|[A-Z][a-z]{2} |\d{4}-))", re.ASCII)
+_UPTIME = lazy(r"\s{0,8}\[\s{0,12}(\d{1,10}\.\d{1,9})\s{0,4}(?:<\s{0,8}\d{1,10}\.\d{1,9}\s{0,4}>)?\]", re.ASCII)
+_UPTIME_CUT = lazy(r"\s{0,8}(\d{1,10}\.\d{6})\](?=\s)", re.ASCII)  # the bracket lost in a paste
+_DELTA = lazy(r"\s{0,8}\[\s{0,12}[+<]?\s{0,12}\d{1,10}\.\d{1,9}>?\]", re.ASCII)
+_CTIME = lazy(
+    r"\s{0,8}\[(?:[^\s\d\[\]]{1,6} )?([^\s\d\[\]]{2,10}|\d{1,2}[月월]) {0,2}(\d{1,2}) (\d\d:\d\d(?::\d\d)?)(?: [A-Z]{2,5})?(?: (\d{4}))?"
     r"(?:\s{1,4}[<+][^\]]{0,24})?\]",
     re.ASCII,
 )
-_ISO_BRACKET = re.compile(r"\[(\d{4})-(\d\d)-(\d\d)[T ]" + _CLOCK + _OFFSET + r"?\]:?", re.ASCII)
-_CALLER = re.compile(r"\[\s{0,8}[TC]\d{1,10}\]", re.ASCII)  # CONFIG_PRINTK_CALLER
-_ISO = re.compile(
+_ISO_BRACKET = lazy(r"\[(\d{4})-(\d\d)-(\d\d)[T ]" + _CLOCK + _OFFSET + r"?\]:?", re.ASCII)
+_CALLER = lazy(r"\[\s{0,8}[TC]\d{1,10}\]", re.ASCII)  # CONFIG_PRINTK_CALLER
+_ISO = lazy(
     r"(?:([^\s\d]{2,6}) )?(\d{4})-(\d\d)-(\d\d)[T ]" + _CLOCK + r"(?: ?" + _OFFSET + r"(?=[\s:]))?(?: ?(UTC|GMT)\b)?:?(?:\s|$)", re.ASCII
 )
-_ZONE = re.compile(r"[A-Z]{2,5} ")
-_SYSLOG = re.compile(
-    r"([^\s\d\[\](){}<>:;,/=\"']{2,10}|\d{1,2}[月월]) {1,2}(\d{1,2})日? (?:(\d{4}) )?" + _CLOCK + r"(?: (\d{4}))?(?= )", re.ASCII
+_ZONE = lazy(r"[A-Z]{2,5} ")
+_SYSLOG = lazy(
+    r"(?:[^\s\d\[\](){}<>:;,/=\"']{2,6} )?([^\s\d\[\](){}<>:;,/=\"']{2,10}|\d{1,2}[月월]) {1,2}(\d{1,2})日? (?:(\d{4}) )?"
+    + _CLOCK
+    + r"(?: (\d{4}))?(?= )",
+    re.ASCII,
 )
-_UNIX = re.compile(r"(\d{9,11})\.(\d{1,9}) (?=\S{1,255} \S)", re.ASCII)
-_KERNEL_TAG = re.compile(r"(?:(\S{1,255}) )?kernel(?:\[\d{1,10}\])?:(?: |$)", re.ASCII)
-_DAEMON_TAG = re.compile(r"(\S{1,255}) (?=[^\s:\[\]]{1,128}(?:\[\d{1,10}\])?: )", re.ASCII)
+_UNIX = lazy(r"(\d{9,11})\.(\d{1,9}) (?=\S{1,255} \S)", re.ASCII)
+_KERNEL_TAG = lazy(r"(?:(\S{1,255}) )?kernel(?:\[\d{1,10}\])?:(?: |$)", re.ASCII)
+_SELECTOR = lazy(r"(?:kern|user)\.([a-z]{3,7})$", re.ASCII)  # busybox: Sat Mar  7 09:05:01 2026 kern.warn kernel: msg
+_DAEMON_TAG = lazy(r"(\S{1,255}) (?=[^\s:\[\]]{1,128}(?:\[\d{1,10}\])?: )", re.ASCII)
 # A stamp straight from dmesg has no host behind it: these first words are the kernel's.
 _DRIVER_WORDS = frozenset(("nvme", "nvidia", "pcieport", "mlx5_core", "mlx4_core", "sd", "scsi", "usb", "pci", "EXT4-fs", "XFS", "BTRFS"))
 
@@ -135,7 +140,7 @@ def level_of(value: t.Any) -> t.Optional[str]:
 
 
 def _peel(text: str) -> Line:
-    line = Line(text[:_RAW_CHARACTERS], text)
+    line = Line(text[:RAW_CHARACTERS], text)
     first = text[:1]
     if first == "<":
         return _priority(line, text)
@@ -285,7 +290,12 @@ def _host_and_tag(line: Line, text: str, from_dmesg: bool = False) -> Line:
     line.message = text
     match = _KERNEL_TAG.match(text)
     if match:
-        line.host, line.kind = match.group(1) or line.host, "kernel"
+        selector = _SELECTOR.match(match.group(1) or "")
+        if selector:
+            line.level = level_of(selector.group(1))
+        else:
+            line.host = match.group(1) or line.host
+        line.kind = "kernel"
         return _stamped(line, text[match.end() :])
     match = None if from_dmesg else _DAEMON_TAG.match(text)
     if match and match.group(1).rstrip(":") not in _DRIVER_WORDS and not match.group(1).endswith(":"):

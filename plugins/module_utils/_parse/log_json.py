@@ -109,7 +109,19 @@ def _journal_line(fields: Fields, message: str, raw: str) -> Line:
     line.level = log_envelope.level_of(_text(fields, "PRIORITY"))
     line.host = _text(fields, "_HOSTNAME")
     line.boot_id = _text(fields, "_BOOT_ID")
+    line.raw = _as_text(line, app)
     return line
+
+
+def _as_text(line: Line, app: str) -> str:
+    """The record as journalctl prints it to people (short-iso): evidence is read by them."""
+    head = []
+    if line.stamp is not None and line.usec is not None:
+        year, month, day = line.stamp.year or 0, line.stamp.month, line.stamp.day
+        head.append("%04d-%02d-%02dT%s.%s%s" % (year, month, day, line.stamp.clock, line.stamp.fraction, line.stamp.offset))
+    if line.host:
+        head.append(line.host)
+    return " ".join([*head, ("kernel: " if app == "kernel" else "") + line.message])[: log_envelope.RAW_CHARACTERS]
 
 
 def open_dmesg(fields: Fields, raw: str) -> Opened:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import re
 import typing as t
 
-_LOST: t.Tuple[t.Pattern[str], ...] = (
-    re.compile(r"(\d{1,12}) callbacks suppressed", re.ASCII),
-    re.compile(r"(\d{1,12}) messages suppressed", re.ASCII),
-    re.compile(r"Suppressed (\d{1,12}) messages from (?:\S{0,64}/)?kernel", re.ASCII),  # journald
-    re.compile(r"Missed (\d{1,12}) kernel messages", re.ASCII),  # journald
-    re.compile(r"(\d{1,12}) printk messages dropped", re.ASCII),  # the console fell behind
-    re.compile(r"(\d{1,12}) messages lost due to rate-limiting", re.ASCII),  # rsyslog, imjournal
-)
-_DROPPING = re.compile(r"begin to drop messages due to rate-limiting|/dev/kmsg buffer overrun, some messages lost")
-# Audit records are of no interest here, and their limiter speaks up on healthy nodes all day.
-_AUDIT = re.compile(r"auditd?_printk_skb|audit: ")
+from .lazy_pattern import lazy
 
-_REPEATED = re.compile(r"message repeated (\d{1,9}) times?: \[ ?(.*)", re.ASCII | re.DOTALL)
-_LAST_REPEATED = re.compile(r"(?:^|[: ])last message (?:buffered )?repeated (\d{1,9}) times?", re.ASCII)
+_LOST: t.Tuple[t.Pattern[str], ...] = (
+    lazy(r"(\d{1,12}) callbacks suppressed", re.ASCII),
+    lazy(r"(\d{1,12}) messages suppressed", re.ASCII),
+    lazy(r"Suppressed (\d{1,12}) messages from (?:\S{0,64}/)?kernel", re.ASCII),  # journald
+    lazy(r"Missed (\d{1,12}) kernel messages", re.ASCII),  # journald
+    lazy(r"(\d{1,12}) printk messages dropped", re.ASCII),  # the console fell behind
+    lazy(r"(\d{1,12}) messages lost due to rate-limiting", re.ASCII),  # rsyslog, imjournal
+)
+_DROPPING = lazy(r"begin to drop messages due to rate-limiting|/dev/kmsg buffer overrun, some messages lost")
+# Audit records are of no interest here, and their limiter speaks up on healthy nodes all day.
+_AUDIT = lazy(r"auditd?_printk_skb|audit: ")
+
+_REPEATED = lazy(r"message repeated (\d{1,9}) times?: \[ ?(.*)", re.ASCII | re.DOTALL)
+_LAST_REPEATED = lazy(r"(?:^|[: ])last message (?:buffered )?repeated (\d{1,9}) times?", re.ASCII)
 
 
 def lost(message: str) -> t.Tuple[int, bool]:

@@ -14,6 +14,7 @@ import typing as t
 from . import log_envelope, log_json, log_loss
 from .kernel_log_families import Families
 from .kernel_log_records import KernelLog, Origin
+from .lazy_pattern import lazy
 from .log_boots import Boots
 from .log_envelope import Line
 from .log_json import Opened
@@ -21,13 +22,13 @@ from .log_records import Assembler
 from .log_shape import CONTEXT_LINES, Text, wanted
 from .log_time import Years
 
-_RAW_CHARACTERS = 2000
-# So many lines are tried for one that shows that the boot at hand has lines: words of a person or a shell may stand before a log.
+# So many lines are tried for one that has a time, or shows that the boot at hand has lines: words of a person or a shell may stand
+# before a log, and dmesg has no times at all.
 _HEAD_LINES = 1000
-_BOOT_ID = re.compile(r"\"_BOOT_ID\" ?: ?\"([0-9a-fA-F]{32})\"", re.ASCII)
-_BOOT_ID_BYTES = re.compile(_BOOT_ID.pattern.encode("ascii"), re.ASCII)
+_BOOT_ID = lazy(r"\"_BOOT_ID\" ?: ?\"([0-9a-fA-F]{32})\"", re.ASCII)
+_BOOT_ID_BYTES = lazy(_BOOT_ID.pattern.encode("ascii"), re.ASCII)
 # json-seq and json-sse put these before each record.
-_JSON_LEAD = re.compile(r"[\x1e\s]{0,16}(?:data: {0,4})?(?=[{\[])")
+_JSON_LEAD = lazy(r"[\x1e\s]{0,16}(?:data: {0,4})?(?=[{\[])")
 
 
 class Reader:
@@ -39,7 +40,7 @@ class Reader:
         self._context = 0
         self._lines = 0
         self._kernel_lines = 0
-        self._looks_for_lines = _HEAD_LINES
+        self._looks_for_lines = self._looks_for_time = _HEAD_LINES
         self._raw_before: Text = ""
         self._line_before: t.Optional[Line] = None
         self._touched_before: t.List[t.Tuple[t.Any, int]] = []
@@ -54,8 +55,9 @@ class Reader:
         if kernel:
             self._kernel_lines += 1
             self._last_kernel = raw
-            if self._first is None:
+            if self._first is None and self._looks_for_time:
                 self._first = self._stamp(raw)
+                self._looks_for_time -= 1
         if self._assembler.in_data:
             self._assembler.data_line(raw)
             self._drain()
@@ -98,7 +100,8 @@ class Reader:
             self._looks_for_lines -= 1
 
     def _read(self, text: str) -> None:
-        if self._boots.marker(text):
+        # journalctl highlights the marker on a terminal.
+        if "oot" in text and self._boots.marker(" ".join(log_envelope.clean(text))):
             self._looks_for_lines = _HEAD_LINES
             return
         if self._assembler.take(text):
@@ -125,7 +128,7 @@ class Reader:
             if '"MESSAGE"' in text and "_TIMESTAMP" in text:
                 self._families.unreadable += 1
             return None
-        opened = log_json.open_value(value, text[:_RAW_CHARACTERS], wanted)
+        opened = log_json.open_value(value, text[: log_envelope.RAW_CHARACTERS], wanted)
         return opened if opened.lines or opened.unreadable else None
 
     def _drain(self) -> None:
@@ -171,8 +174,9 @@ class Reader:
         return log_envelope.open_text(text)
 
     def _stamp(self, raw: Text) -> t.Optional[t.Any]:
+        """The time of a line that need not be of interest: it must not decide the year of those that are."""
         stamp = next((line.stamp for line in self._open(raw) if line.stamp is not None), None)
-        return self._years.seen(stamp) if stamp is not None else None
+        return self._years.placed(stamp) if stamp is not None else None
 
     def finish(self) -> KernelLog:
         self._assembler.flush()

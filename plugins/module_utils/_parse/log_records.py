@@ -10,20 +10,21 @@ import re
 import typing as t
 
 from . import log_json, log_shape
+from .lazy_pattern import lazy
+from .log_envelope import RAW_CHARACTERS
 from .log_json import Opened
 
-_EXPORT_FIRST = re.compile(r"__(?:CURSOR|REALTIME_TIMESTAMP)=")
-_EXPORT_FIELD = re.compile(r"([A-Z_][A-Z0-9_]{0,63})=", re.ASCII)
-_EXPORT_BINARY = re.compile(r"[A-Z_][A-Z0-9_]{0,63}$", re.ASCII)
-_JSON_FIELD = re.compile(r"\s{0,40}\"([A-Za-z_@][A-Za-z0-9_@]{0,63})\"\s{0,8}:\s{0,8}", re.ASCII)
+_EXPORT_FIRST = lazy(r"__(?:CURSOR|REALTIME_TIMESTAMP)=")
+_EXPORT_FIELD = lazy(r"([A-Z_][A-Z0-9_]{0,63})=", re.ASCII)
+_EXPORT_BINARY = lazy(r"[A-Z_][A-Z0-9_]{0,63}$", re.ASCII)
+_JSON_FIELD = lazy(r"\s{0,40}\"([A-Za-z_@][A-Za-z0-9_@]{0,63})\"\s{0,8}:\s{0,8}", re.ASCII)
 
-_LIST_ITEM = re.compile(r"[\d,\s]+$", re.ASCII)
+_LIST_ITEM = lazy(r"[\d,\s]+$", re.ASCII)
 
 _LENGTH_BYTES = 8
 # No message is longer; a larger length is one that a paste or a conversion has spoilt.
 _MAX_BINARY_BYTES = 1 << 24
 _MAX_LIST_LINES = 1 << 20
-_RAW_CHARACTERS = 2000
 
 
 class Assembler:
@@ -52,7 +53,8 @@ class Assembler:
         if self._list is not None:
             self._list_line(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw)
             return
-        assert self._binary is not None
+        if self._binary is None:
+            return
         name, data = self._binary
         if isinstance(raw, str):
             # Decoding has changed the number of bytes: the length says nothing any more.
@@ -72,7 +74,7 @@ class Assembler:
         self._binary = None
         if self._export is not None:
             self._export[name] = value
-            self._raw = (value or "")[:_RAW_CHARACTERS] if name == "MESSAGE" else self._raw
+            self._raw = (value or "")[:RAW_CHARACTERS] if name == "MESSAGE" else self._raw
 
     def take(self, text: str) -> bool:
         """Whether the line is part of such a record."""
@@ -84,7 +86,8 @@ class Assembler:
         return self._json_line(text)
 
     def _export_line(self, text: str) -> bool:
-        assert self._export is not None
+        if self._export is None:
+            return False
         match = _EXPORT_FIELD.match(text)
         if match:
             name = match.group(1)
@@ -93,7 +96,7 @@ class Assembler:
                 self._export = {}
             self._export[name] = text[match.end() :]
             if name == "MESSAGE":
-                self._raw = text[:_RAW_CHARACTERS]
+                self._raw = text[:RAW_CHARACTERS]
             return True
         if _EXPORT_BINARY.match(text):
             self._binary = (text, bytearray())
@@ -122,11 +125,12 @@ class Assembler:
                 return False  # cut off, or not JSON: to be read as it stands
             self._fields[name] = loaded
             if isinstance(loaded, str) and (not self._raw or log_shape.wanted(loaded)):
-                self._raw = text[:_RAW_CHARACTERS]
+                self._raw = text[:RAW_CHARACTERS]
         return True
 
     def _list_line(self, text: str) -> None:
-        assert self._list is not None
+        if self._list is None:
+            return
         stripped = text.strip()
         if _LIST_ITEM.match(stripped) and len(self._list) < _MAX_LIST_LINES:
             self._list.append(stripped)

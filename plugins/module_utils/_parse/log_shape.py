@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
+
 Text = t.Union[str, bytes]
 
 # Far more than the lines of one report (AER, GHES, a probe that failed), and than the fields of one exported journal record.
@@ -83,10 +85,10 @@ _LONG_CHARACTERS = 16384
 _BEFORE_CHARACTERS = 300
 _BEHIND_CHARACTERS = 2000
 _EXCERPT_CHARACTERS = 500
-_ANY_NEEDLE = re.compile("|".join(map(re.escape, _NEEDLE_TEXTS)))
+_ANY_NEEDLE = lazy("|".join(map(re.escape, _NEEDLE_TEXTS)))
 
 # The kernel's stamps and tags at the head of a line, and its drivers' words where there is no envelope (dmesg -t, journalctl -o cat).
-_HEAD = re.compile(
+_HEAD = lazy(
     r"\s{0,20}(?:\x1b?\[[0-9;]{0,8}m)?(?:<\d{1,3}>)?(?:"
     r"(?:\S{1,255}: )?(?:kern|user|daemon|auth|syslog)\s{0,8}:\s?(?:emerg|alert|crit|err|error|warn|warning|notice|info|debug)\s{0,8}:|"
     r"\d{1,4},\d{1,20},\d{1,20},[-c+]|"
@@ -100,15 +102,15 @@ _HEAD = re.compile(
     r"NVRM: |nvidia-nvswitch\d+: |nvidia[ -:]|pcieport |nvme nvme\d|EXT4-fs |XFS \(|BTRFS |Linux version \d|ACPI: |pci \w{4}:|usb \d-|"
     r"mlx5_core |smpboot: |x86/|e820: |DMI: |Kernel command line: |Command line: )"
 )
-_HEAD_BYTES = re.compile(_HEAD.pattern.encode("ascii"))
-_TIME = re.compile(r"\d\d:\d\d|\d{9}\.\d")
-_TIME_BYTES = re.compile(_TIME.pattern.encode("ascii"))
+_HEAD_BYTES = lazy(_HEAD.pattern.encode("ascii"))
+_TIME = lazy(r"\d\d:\d\d|\d{9}\.\d")
+_TIME_BYTES = lazy(_TIME.pattern.encode("ascii"))
 _TAG_CHARACTERS = 300
 # Records of the kernel's transport, of dmesg -J, and collectors' copies that keep the kernel's stamp.
-_RECORD = re.compile(
+_RECORD = lazy(
     r"\"_TRANSPORT\" ?: ?\"kernel\"|_TRANSPORT=kernel|\s{0,20}\"msg\": |\"dmesg\"|\"textPayload\".{0,20}\[ {0,8}\d{1,10}\.\d{6}\]"
 )
-_RECORD_BYTES = re.compile(_RECORD.pattern.encode("ascii"))
+_RECORD_BYTES = lazy(_RECORD.pattern.encode("ascii"))
 
 
 def is_kernel(raw: Text) -> bool:

@@ -103,6 +103,10 @@ class Years:
         self._last = one
         return one._replace(turn=self._turn)
 
+    def placed(self, one: Stamp) -> Stamp:
+        """As C(seen), for a stamp that stands here but is not to influence others."""
+        return one if one.year is not None else one._replace(turn=self._turn)
+
     def text(self, one: t.Optional[Stamp]) -> t.Optional[str]:
         """ISO 8601 with the offset where the source has one; None where the year cannot be told."""
         if one is None:

@@ -9,44 +9,46 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
+
 
 def _any(*parts: str) -> t.Pattern[str]:
-    return re.compile("|".join(parts))
+    return lazy("|".join(parts))
 
 
 # "host1:7701:7793 [3] NCCL INFO ..", "[2025-03-01 10:00:00] host1:7701:7793 [3] graph/search.cc:890 NCCL WARN .."
-NCCL = re.compile(
+NCCL = lazy(
     r"(?:\[[0-9: .TZ-]{8,40}\] ?)?([^\s:]{0,255}):[0-9]{1,10}:[0-9]{1,10} \[[^\]\s]{0,40}\] (?:[0-9.]+ )?(?:\S{1,255} )?"
     r"NCCL (INFO|WARN|TRACE|CALL|ERROR)\b"
 )
 # On a line of its own with NCCL_DEBUG=VERSION, behind "NCCL INFO" from 2.20 on.
-NCCL_VERSION = re.compile(r"NCCL version ([0-9][^\s,]{0,60})")
+NCCL_VERSION = lazy(r"NCCL version ([0-9][^\s,]{0,60})")
 
-TESTS_VERSION = re.compile(r"#\s*nccl-tests version (\S{1,60})(?:.*nccl-library=([0-9]{4,6}))?")
-PROGRAM = re.compile(r"#\s*Collective test (starting|concluded): *(\S{1,200})")
-OPTIONS = re.compile(r"nThread ([0-9]{1,6}) nGpus ([0-9]{1,6}) minBytes ([0-9]{1,18}) maxBytes ([0-9]{1,18})")
-VALIDATION = re.compile(r"validation: ([0-9]{1,9})(?![0-9])")
-USING_DEVICES = re.compile(r"#?\s*Using devices\s*\Z")
-RANK_LINE = re.compile(
+TESTS_VERSION = lazy(r"#\s*nccl-tests version (\S{1,60})(?:.*nccl-library=([0-9]{4,6}))?")
+PROGRAM = lazy(r"#\s*Collective test (starting|concluded): *(\S{1,200})")
+OPTIONS = lazy(r"nThread ([0-9]{1,6}) nGpus ([0-9]{1,6}) minBytes ([0-9]{1,18}) maxBytes ([0-9]{1,18})")
+VALIDATION = lazy(r"validation: ([0-9]{1,9})(?![0-9])")
+USING_DEVICES = lazy(r"#?\s*Using devices\s*\Z")
+RANK_LINE = lazy(
     r"#\s*Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?(?:\s+Pid\s+([0-9]{1,18}))?\s+on\s+(\S+)\s+device\s+([0-9]{1,9})"
     r"\s+\[([^\]]*)\]\s*(.*)"
 )
-REDUCED = re.compile(r"Reducing maxBytes to ([0-9]{1,18})")
+REDUCED = lazy(r"Reducing maxBytes to ([0-9]{1,18})")
 
-BOUNDS_LINE = re.compile(r"Out of bounds values\s*:\s*([0-9]{1,18})\s+(OK|FAILED)\b")
-AVERAGE_LINE = re.compile(
+BOUNDS_LINE = lazy(r"Out of bounds values\s*:\s*([0-9]{1,18})\s+(OK|FAILED)\b")
+AVERAGE_LINE = lazy(
     r"Avg bus bandwidth\s*:\s*(-?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?(?:e[+-]?[0-9]{1,4})?|nan|inf))(?![0-9.])(?:\s+(OK|FAILED)\b)?",
     re.IGNORECASE,
 )
-LAST_ERROR = re.compile(r"#\s*error:\s*(\S.*)")
-WRONG_ON_RANK = re.compile(r"rank=[0-9]{1,9} #wrong=(-?[0-9]{1,18})")
+LAST_ERROR = lazy(r"#\s*error:\s*(\S.*)")
+WRONG_ON_RANK = lazy(r"rank=[0-9]{1,9} #wrong=(-?[0-9]{1,18})")
 
 # "host1: Test NCCL failure common.cu:959 'internal error / '"; 1.x says no host: "NCCL failure all_reduce.cu:95 '..'".
-MESSAGE = re.compile(r"(?:([^\s:]{1,255}): )?(?:Test )?(?:NCCL|CUDA|Cuda) failure ([^\s:']{1,255}:[0-9]{1,9})\s*(?:'(.*)'?)?")
-TIMEOUT = re.compile(r"([^\s:]{1,255}): Test timeout \(([0-9]{1,9})s\) (\S{1,255}:[0-9]{1,9})")
+MESSAGE = lazy(r"(?:([^\s:]{1,255}): )?(?:Test )?(?:NCCL|CUDA|Cuda) failure ([^\s:']{1,255}:[0-9]{1,9})\s*(?:'(.*)'?)?")
+TIMEOUT = lazy(r"([^\s:]{1,255}): Test timeout \(([0-9]{1,9})s\) (\S{1,255}:[0-9]{1,9})")
 # " .. host1 pid 4711: Test failure common.cu:844"; no pid in 2.0.
-FRAME = re.compile(r"\.\. (?:([^\s:]{1,255}) )?pid ([0-9]{1,18}): Test failure (\S{1,255})")
-FRAME_WITHOUT_PID = re.compile(r"\.\. ([^\s:]{1,255}): Test failure (\S{1,255})")
+FRAME = lazy(r"\.\. (?:([^\s:]{1,255}) )?pid ([0-9]{1,18}): Test failure (\S{1,255})")
+FRAME_WITHOUT_PID = lazy(r"\.\. ([^\s:]{1,255}): Test failure (\S{1,255})")
 
 # Signals that a program gets for what it did itself; 9 and 15 come from the kernel's memory killer, a scheduler or a person.
 CRASH = _any(

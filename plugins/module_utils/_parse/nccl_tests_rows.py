@@ -10,24 +10,24 @@ Columns have no fixed width and people trim the left margin, so a row is read by
 from __future__ import annotations
 
 import math
-import re
 import typing as t
 from dataclasses import dataclass
 
+from .lazy_pattern import lazy
 from .nccl_tests_records import Row, Side, redop_of, root_of
 
 # Type names of all versions: char int half float double int8 uint64 bfloat16 f8e4m3 fp8_e5m2.
-_START = re.compile(r"\s*[0-9]{1,18}\s+[0-9]{1,18}\s+(?:u?int|char|half|float|double|bfloat|f[0-9]|fp[0-9])\w*\s")
-_NUMBER = re.compile(r"-?(?:[0-9]{1,30}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?|inf|nan)\Z")
+_START = lazy(r"\s*[0-9]{1,18}\s+[0-9]{1,18}\s+(?:u?int|char|half|float|double|bfloat|f[0-9]|fp[0-9])\w*\s")
+_NUMBER = lazy(r"-?(?:[0-9]{1,30}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?|inf|nan)\Z")
 # A count of a million and more, and every deviation, has an exponent; neither ever has decimals without one.
-_CHECKED = re.compile(r"(?:-?(?:[0-9]{1,18}|[0-9](?:\.[0-9]{1,6})?e[+-]?[0-9]{1,3}|inf|nan)|N/A)\Z")
-_VALUE = re.compile(r"(?:-?(?:[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?|inf|nan)|N/A)\Z")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-_TIME = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-_ROOT = re.compile(r"-?[0-9]{1,9}\Z")
+_CHECKED = lazy(r"(?:-?(?:[0-9]{1,18}|[0-9](?:\.[0-9]{1,6})?e[+-]?[0-9]{1,3}|inf|nan)|N/A)\Z")
+_VALUE = lazy(r"(?:-?(?:[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?|inf|nan)|N/A)\Z")
+_DATE = lazy(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_TIME = lazy(r"[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
+_WORD = lazy(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_ROOT = lazy(r"-?[0-9]{1,9}\Z")
 # What a number that leads other text can be; nothing is printed with leading zeroes, and -1 is the root that there is none.
-_LEADING = re.compile(r"N/A|-?[0-9]+\.[0-9]{1,2}|-1|0|[1-9][0-9]*(?:\.[0-9]+)?(?:e[+-][0-9]{2})?")
+_LEADING = lazy(r"N/A|-?[0-9]+\.[0-9]{1,2}|-1|0|[1-9][0-9]*(?:\.[0-9]+)?(?:e[+-][0-9]{2})?")
 
 _SIDE = 4  # time algbw busbw #wrong
 _SIDE_PER_ITERATION = 8  # and i_min i_max i_p99 i_cv% from 2.19 on with -I

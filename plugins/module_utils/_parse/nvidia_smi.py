@@ -18,17 +18,18 @@ from . import nvidia_smi_csv, nvidia_smi_errors, nvidia_smi_table, nvidia_smi_te
 from .gpu_draft import Draft
 from .gpu_records import GpuReading
 from .gpu_values import Failed, count, status
+from .lazy_pattern import lazy
 from .nvidia_smi_errors import Messages
 from .nvidia_smi_piece import UNRECOGNISED_MAX, Piece
 
 # No node has more; a text that repeats itself must not become a reading without end.
 _GPUS_MAX = 512
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|[\x00\ufeff]")
-_COMMAND = re.compile(r"(?:^|[$#>%]\s*)(?:sudo\s+)?(?:/[\w./-]{1,60}/)?nvidia-smi(?:\.exe)?(?:\s+-\S.{0,300})?$")
+_ESCAPES = lazy(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|[\x00\ufeff]")
+_COMMAND = lazy(r"(?:^|[$#>%]\s*)(?:sudo\s+)?(?:/[\w./-]{1,60}/)?nvidia-smi(?:\.exe)?(?:\s+-\S.{0,300})?$")
 # Mon Jan 20 10:18:26 2025
-_DATE = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}$")
-_SIMULATED = re.compile(r"(?:<!--[^>]{0,300}|^[ \t]*#.{0,300})\bsimulated\b", re.IGNORECASE | re.MULTILINE)
+_DATE = lazy(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} [0-9]{4}$")
+_SIMULATED = lazy(r"(?:<!--[^>]{0,300}|^[ \t]*#.{0,300})\bsimulated\b", re.IGNORECASE | re.MULTILINE)
 
 
 def parse(text: t.Union[str, bytes], rc: t.Optional[int] = None) -> GpuReading:

@@ -17,16 +17,17 @@ from . import nvidia_smi_keys as keys
 from .gpu_draft import Draft
 from .gpu_records import EVENT_REASONS, GpuProcess
 from .gpu_values import Failed, count, mebibytes, pci_address, status, unreadable
+from .lazy_pattern import lazy
 from .nvidia_smi_piece import Piece, cut_off
 
-_COLUMN = re.compile(r"([A-Za-z0-9_.]{1,80})(?:\s*\[([A-Za-z%/]{1,8})\])?$")
-_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{20,40}$")
-_BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
-_FAULT = re.compile(r"\[(?:GPU is lost|GPU requires reset|Unknown Error)\]$", re.IGNORECASE)
-_LISTED = re.compile(r"GPU ([0-9]{1,4}): (.+?) \(UUID: ([^)\s]+)\)\s*$")
-_MIG = re.compile(r"\s+MIG .*\(UUID: [^)\s]+\)\s*$")
+_COLUMN = lazy(r"([A-Za-z0-9_.]{1,80})(?:\s*\[([A-Za-z%/]{1,8})\])?$")
+_UUID = lazy(r"(?:GPU|MIG)-[0-9A-Fa-f]{8}-[0-9A-Fa-f-]{20,40}$")
+_BUS = lazy(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
+_FAULT = lazy(r"\[(?:GPU is lost|GPU requires reset|Unknown Error)\]$", re.IGNORECASE)
+_LISTED = lazy(r"GPU ([0-9]{1,4}): (.+?) \(UUID: ([^)\s]+)\)\s*$")
+_MIG = lazy(r"\s+MIG .*\(UUID: [^)\s]+\)\s*$")
 # A single column is taken for a header only where no other text looks like it.
-_ALONE = re.compile(r"[a-z_]+(?:\.[a-z_]+)+$|(?:gpu_)?uuid$|gpu_recovery_action$|pstate$")
+_ALONE = lazy(r"[a-z_]+(?:\.[a-z_]+)+$|(?:gpu_)?uuid$|gpu_recovery_action$|pstate$")
 
 
 def looks_like(line: str) -> bool:

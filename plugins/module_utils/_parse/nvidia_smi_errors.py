@@ -14,21 +14,22 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .gpu_values import pci_address
+from .lazy_pattern import lazy
 
 # Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error
 # Unable to determine the device handle for GPU0000:17:00.0: Unknown Error         (525, no blank)
 # Unable to determine the device handle for GPU1: 0000:3B:00.0: Unknown Error      (550, with the index)
 # Unable to detect the device handle for GPU0000:B1:00.0: Unknown Error
-_HANDLE = re.compile(
+_HANDLE = lazy(
     r"unable to \w+ the device handle for gpu\s*(?:([0-9]{1,4}):?\s+)?(?!\s)([^\s:]\S{0,40}?)\s*(?::\s+|:?$)(.*)$", re.IGNORECASE
 )
-_ADDRESS = re.compile(
+_ADDRESS = lazy(
     r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?|[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?![0-9A-Fa-f:])"
 )
-_INDEX = re.compile(r"\bGPU ?([0-9]{1,3})\b", re.IGNORECASE)
+_INDEX = lazy(r"\bGPU ?([0-9]{1,3})\b", re.IGNORECASE)
 # WARNING: infoROM is corrupted at gpu 0000:41:00.0
-_INFOROM = re.compile(r"inforom is corrupted(?: at gpu (\S+))?", re.IGNORECASE)
-_WARNING = re.compile(r"\s*WARNING:", re.IGNORECASE)
+_INFOROM = lazy(r"inforom is corrupted(?: at gpu (\S+))?", re.IGNORECASE)
+_WARNING = lazy(r"\s*WARNING:", re.IGNORECASE)
 
 # The first that fits names the kind.
 _MESSAGES: t.Tuple[t.Tuple[str, str], ...] = (

@@ -9,8 +9,9 @@ Names on the right are those of gpu_draft; an empty one is a key that is known a
 
 from __future__ import annotations
 
-import re
 import typing as t
+
+from .lazy_pattern import lazy
 
 # Both spellings of each clock reason, without the prefix "clocks_throttle_reason" or "clocks_event_reason".
 REASONS = {
@@ -389,7 +390,7 @@ CSV_OTHER = names(
     """timestamp, driver_version, count, pid, process_name, used_gpu_memory, used_memory, retired_pages.address, retired_pages.cause"""
 )
 
-_CSV_ECC = re.compile(r"ecc\.errors\.(corrected|uncorrected)\.(volatile|aggregate)\.([a-z0-9_]+)(?:\.([a-z]+))?$")
+_CSV_ECC = lazy(r"ecc\.errors\.(corrected|uncorrected)\.(volatile|aggregate)\.([a-z0-9_]+)(?:\.([a-z]+))?$")
 _CSV_STRUCTURES = ("register_file", "l1_cache", "l2_cache", "texture_memory", "cbu")
 
 

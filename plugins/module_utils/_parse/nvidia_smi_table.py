@@ -15,21 +15,22 @@ import typing as t
 from .gpu_draft import Draft
 from .gpu_records import GpuProcess
 from .gpu_values import Failed, Unsupported, count, mebibytes, status
+from .lazy_pattern import lazy
 from .nvidia_smi_piece import Piece, cut_off
 
 # In front of a pasted table: quotes, comment signs, blanks.
-_LINE = re.compile(r"[>#*\s]{0,20}([|+].*)$")
-_RULE = re.compile(r"[|+][-=+|]{8,}")
-_VERSIONS = re.compile(r"(NVIDIA-SMI|KMD Version|Driver Version|CUDA (?:UMD )?Version):?\s+(\S+)")
+_LINE = lazy(r"[>#*\s]{0,20}([|+].*)$")
+_RULE = lazy(r"[|+][-=+|]{8,}")
+_VERSIONS = lazy(r"(NVIDIA-SMI|KMD Version|Driver Version|CUDA (?:UMD )?Version):?\s+(\S+)")
 # Errors of several words would fall apart into cells.
-_SPOKEN = re.compile(
+_SPOKEN = lazy(
     r"Unknown Error|GPU is lost|GPU requires reset|Not Supported|Insufficient Permissions|System is not in ready state", re.IGNORECASE
 )
 # "   14  NVIDIA RTX 4000 Ada Gene...    On": index, name, persistence mode or, on Windows, driver model.
-_NAME = re.compile(r"\s*([0-9]{1,4})\s+(.*?)(?:\s+(On|Off|N/A|ERR!|WDDM|TCC|MCDM))?\s*$")
-_BUS = re.compile(r"\s*((?:[0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b")
-_TYPE = re.compile(r"(?:C|G|M|C\+G|M\+C|M\+C\+G|C\+M)$")
-_SLASH = re.compile(r"(?<!N)/|/(?!A)")
+_NAME = lazy(r"\s*([0-9]{1,4})\s+(.*?)(?:\s+(On|Off|N/A|ERR!|WDDM|TCC|MCDM))?\s*$")
+_BUS = lazy(r"\s*((?:[0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b")
+_TYPE = lazy(r"(?:C|G|M|C\+G|M\+C|M\+C\+G|C\+M)$")
+_SLASH = lazy(r"(?<!N)/|/(?!A)")
 _FAN_TO_POWER = ("fan_pct", "temperature_c", "performance_state", "power_watts")
 _BY_UNIT = {"%": "fan_pct", "C": "temperature_c", "W": "power_watts"}
 _COMPUTE_MODES = {"default": "Default", "e. process": "Exclusive_Process", "e. thread": "Exclusive_Thread", "prohibited": "Prohibited"}

@@ -10,18 +10,18 @@ or, where a paste has lost that, by the nearest heading before.
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 from . import nvidia_smi_keys as keys
 from .gpu_draft import HAVE_UNIT, Draft
 from .gpu_records import GpuProcess
 from .gpu_values import Failed, count, mebibytes, status
+from .lazy_pattern import lazy
 from .nvidia_smi_piece import Piece, cut_off
 
-_BANNER = re.compile(r"=+\s*NVSMI LOG\s*=+")
-_HEADER = re.compile(r"GPU\s+((?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*:?\s*(.*)$")
-_PAIR = re.compile(r"([^:\s][^:]{0,80}?)\s*:(?:\s+(.*))?$")
+_BANNER = lazy(r"=+\s*NVSMI LOG\s*=+")
+_HEADER = lazy(r"GPU\s+((?:[0-9A-Fa-f]{4,8}:)[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*:?\s*(.*)$")
+_PAIR = lazy(r"([^:\s][^:]{0,80}?)\s*:(?:\s+(.*))?$")
 _PROCESS = {"process id": "pid", "type": "type", "name": "name", "used gpu memory": "used"}
 
 # Keys that stand under one heading only are known without it: the lines of a grep, the first line of a paste.

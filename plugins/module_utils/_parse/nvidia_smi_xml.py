@@ -18,15 +18,16 @@ from . import nvidia_smi_keys as keys
 from .gpu_draft import Draft
 from .gpu_records import GpuProcess
 from .gpu_values import Failed, count, mebibytes, status
+from .lazy_pattern import lazy
 from .nvidia_smi_piece import Piece, cut_off
 
 ROOT = "nvidia_smi_log"
 
-_NAME = re.compile(r"/?\s*([A-Za-z_][A-Za-z0-9_.-]{0,99})")
-_ID = re.compile(r"""\bid\s*=\s*["']([^"'<>]{0,64})""")
-_ENTITY = re.compile(r"&(?:#([0-9]{1,7})|(amp|lt|gt|quot|apos));")
+_NAME = lazy(r"/?\s*([A-Za-z_][A-Za-z0-9_.-]{0,99})")
+_ID = lazy(r"""\bid\s*=\s*["']([^"'<>]{0,64})""")
+_ENTITY = lazy(r"&(?:#([0-9]{1,7})|(amp|lt|gt|quot|apos));")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_DOCTYPE_END = re.compile(r"\]\s*>")
+_DOCTYPE_END = lazy(r"\]\s*>")
 _TAGS = frozenset(tag for key in keys.XML for tag in key.split("/")) | {ROOT, "gpu", "process_info"} | frozenset(keys.XML_SYSTEM)
 _REASON = ("clocks_event_reason", "clocks_throttle_reason")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
 from .log_drafts import Draft, Drafts
 from .log_envelope import Line
 from .log_shape import excerpt
@@ -22,20 +23,20 @@ _NAME_WINDOW = 160
 _TASK_NAME_CHARACTERS = 16
 
 _INVOKED = " invoked oom-killer"
-_CHOSEN = re.compile(r"oom-kill:constraint=(CONSTRAINT_[A-Z_]{1,32})?", re.ASCII)
+_CHOSEN = lazy(r"oom-kill:constraint=(CONSTRAINT_[A-Z_]{1,32})?", re.ASCII)
 # task_memcg and cpuset hold paths with almost any character; the last task= is the victim's.
-_VICTIM = re.compile(r",task=([^\n]{1,64}?),pid=(\d{1,10})(?:,uid=(\d{1,10}))?", re.ASCII)
-_KILL = re.compile(
+_VICTIM = lazy(r",task=([^\n]{1,64}?),pid=(\d{1,10})(?:,uid=(\d{1,10}))?", re.ASCII)
+_KILL = lazy(
     r"(?:(Out of memory|Memory cgroup out of memory)(?: \([a-z_]{1,40}\))?: {1,2})?(Killed|Kill) process (\d{1,10})"
     r"(?:, UID (\d{1,10}),)? \(",
     re.ASCII,
 )
-_UID = re.compile(r"\bUID:(\d{1,10})", re.ASCII)
-_NAME_END = re.compile(r"\)(?:,| total-vm| vm-?size| score |$|\s*$)", re.ASCII)
+_UID = lazy(r"\bUID:(\d{1,10})", re.ASCII)
+_NAME_END = lazy(r"\)(?:,| total-vm| vm-?size| score |$|\s*$)", re.ASCII)
 # systemd-oomd[632]: Killed /user.slice/.../app.scope due to memory pressure for ..., or: due to memory used (...)
-_OOMD = re.compile(r"Killed (/\S{1,512}) due to (?:memory|swap)")
+_OOMD = lazy(r"Killed (/\S{1,512}) due to (?:memory|swap)")
 # earlyoom: sending SIGTERM to process 4242 uid 1000 "python3": badness 801
-_EARLYOOM = re.compile(r'sending SIG(?:TERM|KILL) to process (\d{1,10})(?: uid (\d{1,10}))? "([^"\n]{0,64})"', re.ASCII)
+_EARLYOOM = lazy(r'sending SIG(?:TERM|KILL) to process (\d{1,10})(?: uid (\d{1,10}))? "([^"\n]{0,64})"', re.ASCII)
 
 
 class OomReader:

@@ -9,21 +9,22 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
 from .log_drafts import Draft, Drafts
 from .log_envelope import Line
 from .log_shape import excerpt
 
 # python3[4242]: segfault at 8 ip 00007f.. sp 00007f.. error 4 in libnccl.so.2[7f..+1a000] likely on CPU 3 (6.x)
-_SEGFAULT = re.compile(r"segfault at [0-9a-fA-F]{1,16} ")
+_SEGFAULT = lazy(r"segfault at [0-9a-fA-F]{1,16} ")
 # traps: python3[4242] general protection fault ip:7f.. sp:7f.. error:0 in libcuda.so.535[7f..+3000]
-_TRAP = re.compile(r"traps: ([^\n\[]{1,32}\[\d{1,10}\]:? )(?:general protection fault|trap [a-z ]{1,40})", re.ASCII)
-_OWNER = re.compile(r"\[(\d{1,10})\]: $", re.ASCII)
-_LIBRARY = re.compile(r" error[ :][0-9a-fA-F]{1,8}(?: cpu \d{1,5})? in ([^\s\[]{1,200})\[")
-_SLOT = re.compile(r"pciehp: Slot\([^)\n]{1,32}\): (Link Down|Card not present)", re.ASCII)
+_TRAP = lazy(r"traps: ([^\n\[]{1,32}\[\d{1,10}\]:? )(?:general protection fault|trap [a-z ]{1,40})", re.ASCII)
+_OWNER = lazy(r"\[(\d{1,10})\]: $", re.ASCII)
+_LIBRARY = lazy(r" error[ :][0-9a-fA-F]{1,8}(?: cpu \d{1,5})? in ([^\s\[]{1,200})\[")
+_SLOT = lazy(r"pciehp: Slot\([^)\n]{1,32}\): (Link Down|Card not present)", re.ASCII)
 # mlx5_core 0000:ca:00.0: 126.016 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0000:c0:01.0 (capable of ..)
-_WIDTH = re.compile(r"available PCIe bandwidth, limited by [\d.]{1,8} GT/s PCIe x\d{1,2} link at ", re.ASCII)
+_WIDTH = lazy(r"available PCIe bandwidth, limited by [\d.]{1,8} GT/s PCIe x\d{1,2} link at ", re.ASCII)
 _TASK_NAME_CHARACTERS = 16
-_NO_SWITCH = re.compile(r"NV_WARN_NOTHING_TO_DO|request to query NVSwitch device information from NVSwitch driver failed")
+_NO_SWITCH = lazy(r"NV_WARN_NOTHING_TO_DO|request to query NVSwitch device information from NVSwitch driver failed")
 
 
 class OtherReader:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
+
 # The driver prints at least four domain digits, more on Azure and behind VMD; nvidia-smi prints eight.
 ADDRESS = r"(?:[0-9a-fA-F]{4,8}:)[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 
-_ADDRESS = re.compile(r"(?:PCI:)?\s*(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(\.[0-7])?$", re.IGNORECASE)
+_ADDRESS = lazy(r"(?:PCI:)?\s*(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(\.[0-7])?$", re.IGNORECASE)
 
 
 def normalise(text: str) -> t.Optional[str]:

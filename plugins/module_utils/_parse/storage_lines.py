@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .lazy_pattern import lazy
 from .log_drafts import Draft, Drafts
 from .log_envelope import Line
 from .log_shape import excerpt
@@ -19,7 +20,7 @@ from .log_shape import excerpt
 # Old kernels (4.x) name the PCI function in place of the controller.
 _CONTROLLER = r"nvme (nvme\d{1,4}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): "
 _NVME: t.Tuple[t.Tuple[str, t.Pattern[str]], ...] = tuple(
-    (kind, re.compile(_CONTROLLER + pattern, re.ASCII))
+    (kind, lazy(_CONTROLLER + pattern, re.ASCII))
     for kind, pattern in (
         # I/O 900 QID 2 timeout; 5.15: I/O 900 (I/O Cmd) QID 2 timeout; 6.x: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout
         ("nvme_timeout", r"I/O [^\n]{1,80}?QID \d{1,6} timeout"),
@@ -31,43 +32,43 @@ _NVME: t.Tuple[t.Tuple[str, t.Pattern[str]], ...] = tuple(
     )
 )
 # 6.x: nvme0n1: I/O Cmd(0x2) @ LBA 2048, 32 blocks, I/O Error (sct 0x3 / sc 0x71); an admin command that a drive refuses has no LBA
-_NVME_STATUS = re.compile(
+_NVME_STATUS = lazy(
     r"\b(nvme\d{1,4}(?:c\d{1,4})?n\d{1,4}): [^\n@(]{1,40}\(0x([0-9a-fA-F]{1,4})\) @ LBA (\d{1,20}), \d{1,10} blocks, [^\n(]{1,80}\(sct 0x",
     re.ASCII,
 )
 # These are looked for by their fixed words; what stands before is read backwards from there.
 _CAPACITY_WORDS = ": detected capacity change from "
-_CAPACITY = re.compile(r"[1-9]\d{0,20} to 0(?!\d)", re.ASCII)
+_CAPACITY = lazy(r"[1-9]\d{0,20} to 0(?!\d)", re.ASCII)
 _BLOCK_WORDS = " error, dev "
-_BLOCK = re.compile(r"([\w!.-]{1,32}), sector (\d{1,20})(?: op 0x[0-9a-fA-F]{1,3}:\(([A-Z_]{1,20})\))?", re.ASCII)
-_LAST_WORD = re.compile(r"[\w!-]{1,32}$", re.ASCII)
-_BUFFER = re.compile(
+_BLOCK = lazy(r"([\w!.-]{1,32}), sector (\d{1,20})(?: op 0x[0-9a-fA-F]{1,3}:\(([A-Z_]{1,20})\))?", re.ASCII)
+_LAST_WORD = lazy(r"[\w!-]{1,32}$", re.ASCII)
+_BUFFER = lazy(
     r"Buffer I/O error on (?:dev|device) ([\w!.-]{1,32}), logical block \d{1,20}(?:, (lost )?(?:a?sync )?page (read|write))?", re.ASCII
 )
-_LOST_PAGE = re.compile(r"lost page write due to I/O error on ([\w!.-]{1,32})", re.ASCII)
-_MD_DISK = re.compile(r"md/raid[\w:]{0,16}?:([\w.-]{1,32}): Disk failure on ([\w.-]{1,32}), disabling device", re.ASCII)
-_MD_ARRAY = re.compile(
+_LOST_PAGE = lazy(r"lost page write due to I/O error on ([\w!.-]{1,32})", re.ASCII)
+_MD_DISK = lazy(r"md/raid[\w:]{0,16}?:([\w.-]{1,32}): Disk failure on ([\w.-]{1,32}), disabling device", re.ASCII)
+_MD_ARRAY = lazy(
     r"md/raid[\w:]{0,16}?:([\w.-]{1,32}): (?:not enough operational|Cannot continue operation|failed to run raid set)", re.ASCII
 )
-_EXT4_ERROR = re.compile(r"EXT4-fs error \(device ([\w!.-]{1,32})\)", re.ASCII)
-_EXT4 = re.compile(r"EXT4-fs(?: warning)? \((?:device )?([\w!.-]{1,32})\): ([^\n]{1,300})", re.ASCII)
-_EXT4_LOST = re.compile(r"I/O error (?:-?\d{1,4} )?(?:writing to inode|while writing)|potential data loss|ata will be lost")
-_EXT4_BAD = re.compile(
+_EXT4_ERROR = lazy(r"EXT4-fs error \(device ([\w!.-]{1,32})\)", re.ASCII)
+_EXT4 = lazy(r"EXT4-fs(?: warning)? \((?:device )?([\w!.-]{1,32})\): ([^\n]{1,300})", re.ASCII)
+_EXT4_LOST = lazy(r"I/O error (?:-?\d{1,4} )?(?:writing to inode|while writing)|potential data loss|ata will be lost")
+_EXT4_BAD = lazy(
     r"previous I/O error to superblock|mounting fs with errors|error count since last fsck|shut down requested"
     r"|failed to (?:load|open) journal|Detected aborted journal|[Cc]orrupt|unable to read superblock|error loading journal"
 )
-_JOURNAL = re.compile(r"Aborting journal on device ([\w!.]{1,32}?)(?:-\d{1,3})?\.", re.ASCII)
-_XFS = re.compile(r"XFS \(([\w!.-]{1,32})\): ([^\n]{1,300})", re.ASCII)
-_XFS_BAD = re.compile(
+_JOURNAL = lazy(r"Aborting journal on device ([\w!.]{1,32}?)(?:-\d{1,3})?\.", re.ASCII)
+_XFS = lazy(r"XFS \(([\w!.-]{1,32})\): ([^\n]{1,300})", re.ASCII)
+_XFS_BAD = lazy(
     r"I/O [Ee]rror|[Cc]orrupt|Shutting down [Ff]ile ?[Ss]ystem|has been shut down|force_shutdown|Internal error|xfs_repair|write error"
     r"|log mount.{0,20}failed"
 )
-_BTRFS = re.compile(r"BTRFS:? (error|critical|warning|info) \(device ([\w!.-]{1,32})[^)\n]{0,40}\):? ?([^\n]{0,300})", re.ASCII)
-_BTRFS_WARNING = re.compile(r"csum failed|checksum error|i/o error|lost page write|lost super block", re.IGNORECASE)
-_ERRNO = re.compile(r"(?:\b(?:errno[=: ]|error |err |ret )|: rc )(-?\d{1,4})\b(?! at| since| count)", re.ASCII)
+_BTRFS = lazy(r"BTRFS:? (error|critical|warning|info) \(device ([\w!.-]{1,32})[^)\n]{0,40}\):? ?([^\n]{0,300})", re.ASCII)
+_BTRFS_WARNING = lazy(r"csum failed|checksum error|i/o error|lost page write|lost super block", re.IGNORECASE)
+_ERRNO = lazy(r"(?:\b(?:errno[=: ]|error |err |ret )|: rc )(-?\d{1,4})\b(?! at| since| count)", re.ASCII)
 
 # Not drives: loop devices come and go, a guest's floppy and an empty tray answer with errors.
-_NO_DRIVE = re.compile(r"(?:loop|zram|ram|fd|sr)\d{1,4}$", re.ASCII)
+_NO_DRIVE = lazy(r"(?:loop|zram|ram|fd|sr)\d{1,4}$", re.ASCII)
 # Commands that a drive may refuse: trim and its like.
 _OPTIONAL = frozenset(("DISCARD", "SECURE_ERASE", "WRITE_ZEROES", "WRITE_SAME", "ZONE_RESET"))
 _NVME_OPERATIONS = {1: "WRITE", 2: "READ"}

@@ -14,20 +14,21 @@ import re
 import typing as t
 
 from . import pci_address
+from .lazy_pattern import lazy
 from .log_drafts import Draft, Drafts
 from .log_envelope import Line
 
-_SXID = re.compile(
+_SXID = lazy(
     r"(?:nvidia-nvswitch(\d{1,4}): {0,4})?SXid ?\(([^()'\"`]{0,40})\)\s{0,4}:?\s{0,4}(\d{1,6})(?=[\s,.;:'\"\])}<\\]|$),? {0,4}", re.ASCII
 )
-_MENTION = re.compile(r"nvidia-nvswitch\d{1,4}: {0,4}SXid(?! ?\([^)]{0,40}['\"`%*\\])", re.ASCII)
-_HEADLINE = re.compile(r"(Fatal|Non-?fatal|Correctable|Corrected)\b,? {0,4}(?:Link (-?\d{1,4})\b)?", re.ASCII | re.IGNORECASE)
-_LINK = re.compile(r"Link (-?\d{1,4})\b", re.ASCII)
-_SEVERITY = re.compile(r"Severity \d", re.ASCII)
-_DATA = re.compile(r"Data \{")
+_MENTION = lazy(r"nvidia-nvswitch\d{1,4}: {0,4}SXid(?! ?\([^)]{0,40}['\"`%*\\])", re.ASCII)
+_HEADLINE = lazy(r"(Fatal|Non-?fatal|Correctable|Corrected)\b,? {0,4}(?:Link (-?\d{1,4})\b)?", re.ASCII | re.IGNORECASE)
+_LINK = lazy(r"Link (-?\d{1,4})\b", re.ASCII)
+_SEVERITY = lazy(r"Severity \d", re.ASCII)
+_DATA = lazy(r"Data \{")
 _SEVERITIES = {"fatal": "fatal", "nonfatal": "non-fatal", "correctable": "correctable", "corrected": "correctable"}
 # [ERROR] [tid 1374] detected NVSwitch non-fatal error 12028 on fid 0 on NVSwitch pci bus id 00000000:83:00.0 physical id 0 port 34
-_MANAGER = re.compile(
+_MANAGER = lazy(
     r"detected NVSwitch (fatal|non-?fatal) error (\d{1,6}) on .{0,80}?pci bus id ([0-9a-fA-F:.]{7,20})(?:.{0,40}?\bport (\d{1,4}))?",
     re.ASCII,
 )

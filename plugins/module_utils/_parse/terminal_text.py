@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+from .lazy_pattern import lazy
+
+_ESCAPE = lazy(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
 # A colour whose escape character was lost on the way: "[36m", "[0m".
-_BARE_COLOUR = re.compile(r"\[[0-9]{1,2}(?:;[0-9]{1,3})*m(?!\])")
-_LINE_END = re.compile(r"\r\n|\r|\x0b|\x0c|\x85|\u2028|\u2029")
+_BARE_COLOUR = lazy(r"\[[0-9]{1,2}(?:;[0-9]{1,3})*m(?!\])")
+_LINE_END = lazy(r"\r\n|\r|\x0b|\x0c|\x85|\u2028|\u2029")
 # What a launcher puts before every line, in this order.
 _LABELS = (
-    re.compile(r"\[[0-9]+,[0-9]+\]<std(?:out|err|diag)>: ?", re.ASCII),  # mpirun --tag-output: "[1,0]<stdout>:#"
-    re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:?[0-9]{2}) (?:std(?:out|err) [FP] )?"),  # kubectl logs --timestamps
-    re.compile(r" *[0-9]{1,5}: (?!Test )"),  # srun --label: "0:      1048576"
+    lazy(r"\[[0-9]+,[0-9]+\]<std(?:out|err|diag)>: ?", re.ASCII),  # mpirun --tag-output: "[1,0]<stdout>:#"
+    lazy(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:?[0-9]{2}) (?:std(?:out|err) [FP] )?"),  # kubectl logs --timestamps
+    lazy(r" *[0-9]{1,5}: (?!Test )"),  # srun --label: "0:      1048576"
 )
 
 

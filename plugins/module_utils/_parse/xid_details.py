@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from . import pci_address
+from .lazy_pattern import lazy
 
 Facts = t.Dict[str, t.Any]
 
@@ -27,44 +28,44 @@ RECOVERY_ACTIONS: t.Mapping[int, str] = {
     5: "Recover IMEX Domain",
 }
 
-_ROOT = re.compile(r"caused by previous Xid (\d{1,3})(?!\d)", re.ASCII)
-_RECOVERY = re.compile(
+_ROOT = lazy(r"caused by previous Xid (\d{1,3})(?!\d)", re.ASCII)
+_RECOVERY = lazy(
     r"changed from (0x[0-9a-fA-F]{1,8})(?: \(([^()]{0,60})\))?(?: to (0x[0-9a-fA-F]{1,8})(?: \(([^()]{0,60})(\)?))?)?", re.ASCII
 )
-_CONTAINMENT = re.compile(r"\b(Contained|Uncontained): ([^(.,]{1,60})(?:\(([^()]{0,80})\))?", re.ASCII)
-_RESET_FLAG = re.compile(r"\b(D-)?RST: ?(Yes|No)\b", re.ASCII | re.IGNORECASE)
-_FAULT = re.compile(r"\bFAULT_[A-Z0-9_]{1,60}", re.ASCII)
-_ACCESS = re.compile(r"\bACCESS_TYPE_([A-Z0-9_]{1,60})", re.ASCII)
-_ENGINE = re.compile(r"\bENGINE ([A-Za-z0-9_]{1,60})(?: ((?:GPC|HUB)CLIENT_[A-Za-z0-9_]{1,60}))?", re.ASCII)
-_FAULT_ADDRESS = re.compile(r"faulted @ (0x[0-9a-fA-F_]{1,40})", re.ASCII)
-_SM = re.compile(r"\(GPC (\d{1,4}), ?TPC (\d{1,4})(?:, ?SM (\d{1,4}))?\)(?::\s{0,4}([^,]{1,120}))?", re.ASCII)
-_CHANNEL = re.compile(r"\b(?:Ch|ChI[Dd]|Channel(?: ID)?) ((?:0x)?[0-9a-fA-F]{1,8})\b", re.ASCII)
-_ERROR_CODE = re.compile(r"\bErrorCode ((?:0x)?[0-9a-fA-F]{1,16})", re.ASCII)
-_ERROR_STRING = re.compile(r"\berrorString ([^,]{1,120})(?:, ?Info ((?:0x)?[0-9a-fA-F]{1,16}))?", re.ASCII)
-_REMAP = re.compile(r"Row Remapp[^(]{0,80}\((0x[0-9a-fA-F]{1,24})\)", re.ASCII)
-_REASON = re.compile(r"Row Remapper Error:?(?: \(0x[0-9a-fA-F]{1,24}\))?[ -]{1,4}([^,]{1,200})", re.ASCII)
+_CONTAINMENT = lazy(r"\b(Contained|Uncontained): ([^(.,]{1,60})(?:\(([^()]{0,80})\))?", re.ASCII)
+_RESET_FLAG = lazy(r"\b(D-)?RST: ?(Yes|No)\b", re.ASCII | re.IGNORECASE)
+_FAULT = lazy(r"\bFAULT_[A-Z0-9_]{1,60}", re.ASCII)
+_ACCESS = lazy(r"\bACCESS_TYPE_([A-Z0-9_]{1,60})", re.ASCII)
+_ENGINE = lazy(r"\bENGINE ([A-Za-z0-9_]{1,60})(?: ((?:GPC|HUB)CLIENT_[A-Za-z0-9_]{1,60}))?", re.ASCII)
+_FAULT_ADDRESS = lazy(r"faulted @ (0x[0-9a-fA-F_]{1,40})", re.ASCII)
+_SM = lazy(r"\(GPC (\d{1,4}), ?TPC (\d{1,4})(?:, ?SM (\d{1,4}))?\)(?::\s{0,4}([^,]{1,120}))?", re.ASCII)
+_CHANNEL = lazy(r"\b(?:Ch|ChI[Dd]|Channel(?: ID)?) ((?:0x)?[0-9a-fA-F]{1,8})\b", re.ASCII)
+_ERROR_CODE = lazy(r"\bErrorCode ((?:0x)?[0-9a-fA-F]{1,16})", re.ASCII)
+_ERROR_STRING = lazy(r"\berrorString ([^,]{1,120})(?:, ?Info ((?:0x)?[0-9a-fA-F]{1,16}))?", re.ASCII)
+_REMAP = lazy(r"Row Remapp[^(]{0,80}\((0x[0-9a-fA-F]{1,24})\)", re.ASCII)
+_REASON = lazy(r"Row Remapper Error:?(?: \(0x[0-9a-fA-F]{1,24}\))?[ -]{1,4}([^,]{1,200})", re.ASCII)
 _REASONS = (
     ("all reserved rows", "bank exhausted"),
     ("already", "row already remapped"),
     ("full", "table full"),
     ("inforom", "inforom not written"),
 )
-_PHYSICAL = re.compile(r"\bphysAddr:? (0x[0-9a-fA-F]{1,24})", re.ASCII)
-_PARTITION = re.compile(r"\bpartition (\d{1,4}), ?subpartition (\d{1,4})", re.ASCII)
-_DBE_UNIT = re.compile(r"detected on GPU in (?:the )?([^,.]{1,60}?)(?: at |[,.]|$)", re.ASCII)
-_MEMORY_UNIT = re.compile(r"([A-Z][A-Za-z0-9_/ -]{0,40}), Uncorrectable ([SD]RAM) error", re.ASCII)
-_CAUSE = re.compile(r"GSP task (?:exception|crash)[^:]{0,20}: ([^(@]{1,120}?) ?(?:\(cause:(0x[0-9a-fA-F]{1,16})\)|@|$)", re.ASCII)
-_RPC = re.compile(r"Timeout (?:after (\d{1,6}) ?s )?(?:of )?waiting for RPC (?:response )?from (?:GPU(\d{1,4}) )?GSP(\d{0,4})", re.ASCII)
-_FUNCTION = re.compile(r"Expected function (\d{1,6}) \(([A-Za-z0-9_]{1,80})\)(?: sequence (\d{1,20}))?", re.ASCII)
-_LINK = re.compile(r"\b[Ll]ink (-?\d{1,4})(?!\d)", re.ASCII)
-_REMOTE = re.compile(r"to remote (?:PCI:)?(" + pci_address.ADDRESS + ")", re.ASCII)
-_WORDS = re.compile(r"\(((?:0x[0-9a-fA-F]{1,16}[, ]{0,8}){2,16})(?:\)|$)", re.ASCII)
-_NVLINK5 = re.compile(
+_PHYSICAL = lazy(r"\bphysAddr:? (0x[0-9a-fA-F]{1,24})", re.ASCII)
+_PARTITION = lazy(r"\bpartition (\d{1,4}), ?subpartition (\d{1,4})", re.ASCII)
+_DBE_UNIT = lazy(r"detected on GPU in (?:the )?([^,.]{1,60}?)(?: at |[,.]|$)", re.ASCII)
+_MEMORY_UNIT = lazy(r"([A-Z][A-Za-z0-9_/ -]{0,40}), Uncorrectable ([SD]RAM) error", re.ASCII)
+_CAUSE = lazy(r"GSP task (?:exception|crash)[^:]{0,20}: ([^(@]{1,120}?) ?(?:\(cause:(0x[0-9a-fA-F]{1,16})\)|@|$)", re.ASCII)
+_RPC = lazy(r"Timeout (?:after (\d{1,6}) ?s )?(?:of )?waiting for RPC (?:response )?from (?:GPU(\d{1,4}) )?GSP(\d{0,4})", re.ASCII)
+_FUNCTION = lazy(r"Expected function (\d{1,6}) \(([A-Za-z0-9_]{1,80})\)(?: sequence (\d{1,20}))?", re.ASCII)
+_LINK = lazy(r"\b[Ll]ink (-?\d{1,4})(?!\d)", re.ASCII)
+_REMOTE = lazy(r"to remote (?:PCI:)?(" + pci_address.ADDRESS + ")", re.ASCII)
+_WORDS = lazy(r"\(((?:0x[0-9a-fA-F]{1,16}[, ]{0,8}){2,16})(?:\)|$)", re.ASCII)
+_NVLINK5 = lazy(
     r"([A-Z][A-Z0-9_/]{0,60})\s{1,8}(Fatal|Non-?fatal)\s{1,8}(?:XC(\d))?\s{0,8}(?:i(\d))?\s{0,8}(?:Link\s{1,4}(-?\d{1,4}))?",
     re.ASCII | re.IGNORECASE,
 )
-_ECC_COUNTS = re.compile(r"\b(DRAM|LTC|MMU|PCIE) ?: ?(\d{1,10})", re.ASCII)
-_HEX_WORDS = re.compile(r"(?:(?:0x)?[0-9a-fA-F]{8}(?: |$)){2,}", re.ASCII)
+_ECC_COUNTS = lazy(r"\b(DRAM|LTC|MMU|PCIE) ?: ?(\d{1,10})", re.ASCII)
+_HEX_WORDS = lazy(r"(?:(?:0x)?[0-9a-fA-F]{8}(?: |$)){2,}", re.ASCII)
 
 
 def details(number: int, text: str) -> Facts:

@@ -15,6 +15,7 @@ import re
 import typing as t
 
 from . import pci_address
+from .lazy_pattern import lazy
 from .xid_details import Facts, details
 
 # What a record keeps of a text; the driver's own limit is 512 bytes.
@@ -23,19 +24,19 @@ _NAME_CHARACTERS = 200
 # A task's name has 15 bytes at most. It may hold a comma and a blank, like the text behind it.
 _TASK_NAME_CHARACTERS = 15
 
-_OPEN = re.compile(r" ?\(")
+_OPEN = lazy(r" ?\(")
 # The driver's words without the bracket: a number, or the end of a line that was cut off.
-_BARE = re.compile(r" ?:? ?\d|\s{0,8}$", re.ASCII)
-_HEAD = re.compile(r"([^()'\"`]{0,80})\)\s{0,8}:?\s{0,8}(\d{1,3})(?=[\s,.;:'\"\])}<\\]|$)", re.ASCII)
-_PARTITION = re.compile(r"GPU-(C?I):(\d{1,6})", re.ASCII)
-_PID = re.compile(r"pid=('[^']{0,64}'|\"[^\"]{0,64}\"|<[^>]{0,64}>|[^,\s]{0,64})(?:,\s{0,8}|\s{1,8}|$)")
-_KNOWN_TEXT = re.compile(
+_BARE = lazy(r" ?:? ?\d|\s{0,8}$", re.ASCII)
+_HEAD = lazy(r"([^()'\"`]{0,80})\)\s{0,8}:?\s{0,8}(\d{1,3})(?=[\s,.;:'\"\])}<\\]|$)", re.ASCII)
+_PARTITION = lazy(r"GPU-(C?I):(\d{1,6})", re.ASCII)
+_PID = lazy(r"pid=('[^']{0,64}'|\"[^\"]{0,64}\"|<[^>]{0,64}>|[^,\s]{0,64})(?:,\s{0,8}|\s{1,8}|$)")
+_KNOWN_TEXT = lazy(
     r"Ch [0-9a-fA-F]|Channel |Graphics |GPU |GSP |NVLink|MMU Fault|Contained|Uncontained|Row Remapp|Timeout |An uncorrect|Class Error"
     r"|DRAM|SRAM|Guest driver|errorString|[A-Z][A-Z0-9_/]{1,40} +(?:Non-?)?[Ff]atal |[0-9a-fA-F]{8} [0-9a-fA-F]{8}"
 )
-_BLANK_AND_TEXT = re.compile(r"\s(?=%s)" % _KNOWN_TEXT.pattern)
-_COMMA = re.compile(", ")
-_LITERAL_NEWLINE = re.compile(r"(?:\\r)?\\n(?=$|[\s\"'}\]\[]|NVRM:)|(?:\\r)+$|\\r\\n")
+_BLANK_AND_TEXT = lazy(r"\s(?=%s)" % _KNOWN_TEXT.pattern)
+_COMMA = lazy(", ")
+_LITERAL_NEWLINE = lazy(r"(?:\\r)?\\n(?=$|[\s\"'}\]\[]|NVRM:)|(?:\\r)+$|\\r\\n")
 _NO_NAME = frozenset(("", "<unknown>", "unknown", "N/A", "n/a", "(null)"))
 
 

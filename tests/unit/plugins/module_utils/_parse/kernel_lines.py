@@ -87,6 +87,7 @@ ENVELOPES: t.Mapping[str, Envelope] = {
     "rsyslog RFC 3339": lambda message: "2026-03-07T09:05:01.250113+01:00 gx7 kernel: [ 7001.250000] " + message,
     "RFC 5424": lambda message: "<4>1 2026-03-07T08:05:01.250113Z gx7 kernel - - - " + message,
     "RFC 5424 with data": lambda message: '<4>1 2026-03-07T08:05:01.250113Z gx7 kernel - - [o@9 a="x\\]y]"] \ufeff' + message,
+    "busybox": lambda message: "Sat Mar  7 09:05:01 2026 kern.warn kernel: [ 7001.250000] " + message,
     "German month": lambda message: "Mär 07 09:05:01 gx7 kernel: " + message,
     "Chinese month": lambda message: "3月 07 09:05:01 gx7 kernel: " + message,
     "unknown month": lambda message: "Xyz 07 09:05:01 gx7 kernel: " + message,

@@ -63,7 +63,9 @@ def aer(text):
             id="only the headline",
         ),
         pytest.param(
-            "pcieport 0000:60:03.1: PCIe Bus Error: severity=Uncorrected (Fa", [("0000:60:03.1", "uncorrectable_fatal", None, (), None, False, None, 1)], id="cut in the word that tells fatal"
+            "pcieport 0000:60:03.1: PCIe Bus Error: severity=Uncorrected (Fa",
+            [("0000:60:03.1", "uncorrectable_fatal", None, (), None, False, None, 1)],
+            id="cut in the word that tells fatal",
         ),
         pytest.param(
             "pcieport 0000:60:03.1: AER: Correctable error message received from 0000:61:00.0\n"
@@ -81,20 +83,25 @@ def aer(text):
             id="DPC, then the error behind it",
         ),
         pytest.param(
-            "pcieport 0000:60:03.1: DPC: containment event, status:0x1f03 source:0x6100", [("0000:60:03.1", "uncorrectable_nonfatal", None, (), None, False, "0000:61:00.0", 1)], id="DPC on a non-fatal message"
+            "pcieport 0000:60:03.1: DPC: containment event, status:0x1f03 source:0x6100",
+            [("0000:60:03.1", "uncorrectable_nonfatal", None, (), None, False, "0000:61:00.0", 1)],
+            id="DPC on a non-fatal message",
         ),
         pytest.param(
-            "pcieport 0000:60:03.1: DPC: containment event, status:0x1f05, ERR_FATAL received from 0000:61:00.0", [("0000:60:03.1", "uncorrectable_fatal", None, (), None, False, "0000:61:00.0", 1)], id="DPC on a fatal message, kernel 6.12"
+            "pcieport 0000:60:03.1: DPC: containment event, status:0x1f05, ERR_FATAL received from 0000:61:00.0",
+            [("0000:60:03.1", "uncorrectable_fatal", None, (), None, False, "0000:61:00.0", 1)],
+            id="DPC on a fatal message, kernel 6.12",
         ),
         pytest.param(
             "{3}[Hardware Error]: event severity: recoverable\n{3}[Hardware Error]:   section_type: PCIe error\n"
             "{3}[Hardware Error]:   device_id: 0000:60:03.1\n{3}[Hardware Error]:   vendor_id: 0x8086, device_id: 0x6f08\n"
-            "pcieport 0000:60:03.1: AER: aer_status: 0x00004000, aer_mask: 0x00000000\npcieport 0000:60:03.1: AER: aer_layer=Transaction Layer, aer_agent=Requester ID",
+            "pcieport 0000:60:03.1: AER: aer_status: 0x00004000, aer_mask: 0x00000000\n"
+            "pcieport 0000:60:03.1: AER: aer_layer=Transaction Layer, aer_agent=Requester ID",
             [("0000:60:03.1", "uncorrectable_nonfatal", "Transaction Layer", ("CmpltTO",), None, False, None, 1)],
             id="firmware first (GHES)",
         ),
     ],
-)  # fmt: skip
+)
 def test_reports(text, expected):
     assert aer(text) == expected
     assert aer("\n".join("[%d.000001] %s" % (number, line) for number, line in enumerate(text.split("\n"), 100))) == expected
@@ -105,7 +112,10 @@ def test_reports(text, expected):
     [
         "pcieport 0000:60:03.1: AER: enabled with IRQ 54",
         "pcieport 0000:60:03.1: DPC: enabled with IRQ 54",
-        "pcieport 0000:60:03.1: DPC: error containment capabilities: Int Msg #0, RPExt+ PoisonedTLP+ SwTrigger+ RP PIO Log 4, DL_ActiveErr+",
+        (
+            "pcieport 0000:60:03.1: DPC: error containment capabilities: Int Msg #0, RPExt+ PoisonedTLP+ SwTrigger+ RP PIO Log "
+            "4, DL_ActiveErr+"
+        ),
         "acpi PNP0A08:02: _OSC: OS now controls [PCIeHotplug PME AER PCIeCapability LTR DPC]",
         "pcieport 0000:60:03.1: AER: Root Port link has been reset (0)",
         "nvidia 0000:61:00.0:    [ 0] RxErr",
@@ -119,8 +129,10 @@ def test_lines_that_are_no_error(text):
 
 def test_devices_that_an_error_reached_and_that_the_kernel_gave_up():
     log = parse(
-        "nvidia 0000:62:00.0: AER: can't recover (no error_detected callback)\nsnd_hda_intel 0000:62:00.1: AER: can't recover (no error_detected callback)\n"
-        "pcieport 0000:60:03.0: AER: Uncorrected (Fatal) error received: 0000:61:00.0\npcieport 0000:60:03.0: AER: Root Port link has been reset (0)\n"
+        "nvidia 0000:62:00.0: AER: can't recover (no error_detected callback)\n"
+        "snd_hda_intel 0000:62:00.1: AER: can't recover (no error_detected callback)\n"
+        "pcieport 0000:60:03.0: AER: Uncorrected (Fatal) error received: 0000:61:00.0\n"
+        "pcieport 0000:60:03.0: AER: Root Port link has been reset (0)\n"
         "pcieport 0000:60:03.0: AER: device recovery successful"
     )
     assert (log.affected, log.recovered) == (("0000:62:00", "0000:61:00"), False)
@@ -145,7 +157,8 @@ def test_equal_reports_are_counted_and_others_are_not_mixed_in():
 
 def test_reports_of_two_ports_interleave():
     text = (
-        "pcieport 0000:60:03.1: AER: Corrected error received: 0000:61:00.0\npcieport 0000:a0:01.0: AER: Corrected error received: 0000:a1:00.0\n"
+        "pcieport 0000:60:03.1: AER: Corrected error received: 0000:61:00.0\n"
+        "pcieport 0000:a0:01.0: AER: Corrected error received: 0000:a1:00.0\n"
         "nvidia 0000:a1:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)\n"
         "nvidia 0000:61:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)\n"
         "nvidia 0000:a1:00.0:    [ 7] BadDLLP\nnvidia 0000:61:00.0:    [ 0] RxErr"

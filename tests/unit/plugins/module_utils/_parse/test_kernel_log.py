@@ -120,7 +120,12 @@ TEXT_ENVELOPES = (
     "RFC 5424",
     "Talos",
 )
-MARKERS = ("-- Boot %s --" % BOOT, "-- Reboot --", "[    0.000000] Linux version 6.8.0-60 (build)", "Mar  7 09:05:02 gx7 last message repeated 3 times")
+MARKERS = (
+    "-- Boot %s --" % BOOT,
+    "-- Reboot --",
+    "[    0.000000] Linux version 6.8.0-60 (build)",
+    "Mar  7 09:05:02 gx7 last message repeated 3 times",
+)
 
 
 @settings(max_examples=120, deadline=None)
@@ -147,12 +152,37 @@ def test_sifted_log_says_the_same_as_the_whole(envelope, parts):
     assert records(kernel_log.parse_lines(sifted(whole), REFERENCE)) == records(parse(whole))
 
 
+UPTIMES = (3.2, 40.5, 899.1, 5000.25, 900000.5)
+DATES = ("Jan  3", "Mar  7", "Jul  1", "Dec 30")
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_sifted_log_of_many_boots_years_and_machines_says_the_same_as_the_whole(seed):
+    dice = random.Random(seed)
+    lines: t.List[str] = []
+    stamped = dice.choice((True, False))
+    for _part in range(dice.randint(1, 25)):
+        if dice.random() < 0.1:
+            lines.append(dice.choice(MARKERS))
+            continue
+        message = dice.choice(MESSAGES) if dice.random() < 0.6 else dice.choice(NOISE)
+        repeats = dice.randint(28, 40) if message in NOISE and dice.random() < 0.3 else 1
+        for _line in range(repeats):
+            head = "%s 10:00:00 %s kernel: " % (dice.choice(DATES), dice.choice(("gx1", "gx2"))) if stamped else ""
+            lines.append("%s[%12.6f] %s" % (head, dice.choice(UPTIMES), message))
+    whole = "\n".join(lines).encode()
+    assert records(kernel_log.parse_lines(sifted(whole), REFERENCE)) == records(parse(whole))
+
+
 PIECES = st.one_of(
     st.text(max_size=60),
     st.sampled_from(MESSAGES),
     st.sampled_from(MESSAGES).flatmap(lambda message: st.integers(0, len(message)).map(lambda end: message[:end])),
     st.sampled_from(sorted(ENVELOPES)).flatmap(lambda name: st.sampled_from(MESSAGES).map(ENVELOPES[name])),
-    st.sampled_from(["\n", "\r", "\0", "\x1b[31m", '"', "'", "[", "]", "(", ")", "{", "}", "Xid (", "NVRM: ", "#012", "\\n", "-- Boot ", "MESSAGE\n"]),
+    st.sampled_from(
+        ["\n", "\r", "\0", "\x1b[31m", '"', "'", "[", "]", "(", ")", "{", "}", "Xid (", "NVRM: ", "#012", "\\n", "-- Boot ", "MESSAGE\n"]
+    ),
 )
 
 
@@ -165,7 +195,9 @@ def test_no_text_raises(text):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(st.binary(max_size=60), PIECES.map(lambda text: text.encode("utf-8", "surrogatepass"))), max_size=12).map(b"".join))
+@given(
+    st.lists(st.one_of(st.binary(max_size=60), PIECES.map(lambda text: text.encode("utf-8", "surrogatepass"))), max_size=12).map(b"".join)
+)
 def test_no_bytes_raise(text):
     assert parse(text).lines == len(text.split(b"\n")) - (text.endswith(b"\n") or not text)
 
@@ -185,7 +217,9 @@ XIDS = st.builds(
 )
 # Behind an event only what a number cannot be part of.
 BEHIND = st.text(st.characters(blacklist_characters="\r\n\0#\\", blacklist_categories=("Cs",)), max_size=20).map(lambda text: " " + text)
-BEFORE = st.text(st.characters(blacklist_characters="\r\n#\\[{\"'`", blacklist_categories=("Cs", "Cc")), max_size=20).map(lambda text: text + " ")
+BEFORE = st.text(st.characters(blacklist_characters="\r\n#\\[{\"'`", blacklist_categories=("Cs", "Cc")), max_size=20).map(
+    lambda text: text + " "
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -218,7 +252,13 @@ def test_counts_of_a_hundred_thousand_lines():
 
     def lines() -> t.Iterator[bytes]:
         for number in range(100000):
-            head = "Mar %2d %02d:%02d:%02d gx7 kernel: [%d.250000] " % (number // 50000 + 1, number // 3600 % 24, number // 60 % 60, number % 60, number)
+            head = "Mar %2d %02d:%02d:%02d gx7 kernel: [%d.250000] " % (
+                number // 50000 + 1,
+                number // 3600 % 24,
+                number // 60 % 60,
+                number % 60,
+                number,
+            )
             if dice.random() < 0.1:
                 xid, bus = dice.choice((13, 31, 43, 45, 63, 94)), dice.choice((0x1B, 0x43, 0x52))
                 expected[xid, "0000:%02x:00" % bus] += 1

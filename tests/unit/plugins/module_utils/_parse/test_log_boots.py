@@ -25,15 +25,26 @@ def boots(text: str, **options: t.Any) -> t.Tuple[int, t.Dict[t.Optional[str], t
     ("text", "expected"),
     [
         pytest.param(xid(1), (1, {"01": None}), id="nothing tells boots apart"),
-        pytest.param("\n".join([xid(1), "-- Boot %s --" % BOOT, xid(2)]), (2, {"01": "previous", "02": "current"}), id="systemd 249 marker"),
+        pytest.param(
+            "\n".join([xid(1), "-- Boot %s --" % BOOT, xid(2)]), (2, {"01": "previous", "02": "current"}), id="systemd 249 marker"
+        ),
+        pytest.param(
+            "\n".join([xid(1), "\x1b[0;1;39m-- Boot %s --\x1b[0m" % BOOT, xid(2)]),
+            (2, {"01": "previous", "02": "current"}),
+            id="coloured marker",
+        ),
         pytest.param("\n".join([xid(1), "-- Reboot --", xid(2)]), (2, {"01": "previous", "02": "current"}), id="older marker"),
         pytest.param("\n".join(["-- Boot %s --" % BOOT, xid(2)]), (1, {"02": "current"}), id="marker before everything"),
         pytest.param(
-            "\n".join(["-- Logs begin at Sun 2026-03-01 00:00:00 CET. --", "-- Reboot --", xid(2)]), (1, {"02": "current"}), id="marker behind a heading"
+            "\n".join(["-- Logs begin at Sun 2026-03-01 00:00:00 CET. --", "-- Reboot --", xid(2)]),
+            (1, {"02": "current"}),
+            id="marker behind a heading",
         ),
         pytest.param("\n".join([xid(1), "-- Reboot --"]), (1, {"01": None}), id="marker with nothing behind it"),
         pytest.param(
-            "\n".join([xid(1), "-- Reboot --", "Mar 07 09:05:01 gx7 kernel: usb 1-4: quiet"]), (2, {"01": "previous"}), id="quiet boot behind the marker"
+            "\n".join([xid(1), "-- Reboot --", "Mar 07 09:05:01 gx7 kernel: usb 1-4: quiet"]),
+            (2, {"01": "previous"}),
+            id="quiet boot behind the marker",
         ),
         pytest.param(
             "\n".join([xid(1, "[ 9000.100000] "), "[    0.000000] Linux version 6.8.0-60 (build)", xid(2, "[   40.000000] ")]),
@@ -41,10 +52,18 @@ def boots(text: str, **options: t.Any) -> t.Tuple[int, t.Dict[t.Optional[str], t
             id="banner with the clock at zero",
         ),
         pytest.param(
-            "\n".join(["[    0.000000] Linux version 6.8.0-60 (build)", xid(2, "[   40.000000] ")]), (1, {"02": "current"}), id="banner at the head"
+            "\n".join(["[    0.000000] Linux version 6.8.0-60 (build)", xid(2, "[   40.000000] ")]),
+            (1, {"02": "current"}),
+            id="banner at the head",
         ),
         pytest.param(
-            "\n".join(["[    0.000000] microcode: updated early to revision 0x2b", "[    0.000000] Linux version 6.8.0-60", xid(2, "[   40.000000] ")]),
+            "\n".join(
+                [
+                    "[    0.000000] microcode: updated early to revision 0x2b",
+                    "[    0.000000] Linux version 6.8.0-60",
+                    xid(2, "[   40.000000] "),
+                ]
+            ),
             (1, {"02": "current"}),
             id="a line before the banner",
         ),
@@ -54,14 +73,24 @@ def boots(text: str, **options: t.Any) -> t.Tuple[int, t.Dict[t.Optional[str], t
             id="quiet boot before the banner",
         ),
         pytest.param(
-            "\n".join(["$ dmesg -T | less", "[    0.000000] Linux version 6.8.0-60", xid(2, "[   40.000000] ")]), (1, {"02": "current"}), id="prompt before the banner"
+            "\n".join(["$ dmesg -T | less", "[    0.000000] Linux version 6.8.0-60", xid(2, "[   40.000000] ")]),
+            (1, {"02": "current"}),
+            id="prompt before the banner",
         ),
         pytest.param(
-            "\n".join([xid(1, "[ 9000.100000] "), xid(2, "[   40.000000] ")]), (2, {"01": "previous", "02": "current"}), id="clock starts anew without a banner"
+            "\n".join([xid(1, "[ 9000.100000] "), xid(2, "[   40.000000] ")]),
+            (2, {"01": "previous", "02": "current"}),
+            id="clock starts anew without a banner",
         ),
-        pytest.param("\n".join([xid(1, "[ 9000.100000] "), xid(2, "[ 8999.900000] ")]), (1, {"01": None, "02": None}), id="lines a little out of order"),
         pytest.param(
-            "\n".join([xid(1, "[2397166.100000] "), xid(2, "[470907.900000] ")]), (1, {"01": None, "02": None}), id="pieces of two logs, no wall clock"
+            "\n".join([xid(1, "[ 9000.100000] "), xid(2, "[ 8999.900000] ")]),
+            (1, {"01": None, "02": None}),
+            id="lines a little out of order",
+        ),
+        pytest.param(
+            "\n".join([xid(1, "[2397166.100000] "), xid(2, "[470907.900000] ")]),
+            (1, {"01": None, "02": None}),
+            id="pieces of two logs, no wall clock",
         ),
         pytest.param(
             "\n".join([xid(1, "Mar 07 09:05:01 gx7 kernel: [900000.100000] "), xid(2, "Mar 09 09:05:01 gx7 kernel: [20000.100000] ")]),
@@ -74,15 +103,24 @@ def boots(text: str, **options: t.Any) -> t.Tuple[int, t.Dict[t.Optional[str], t
             id="both clocks go back: pasted out of order",
         ),
         pytest.param(
-            "\n".join([xid(1, "Mar 07 09:05:01 gx7 kernel: "), "-- Boot %s --" % BOOT, "Mar 07 10:00:00 gx7 kernel: Linux version 6.8", xid(2, "Mar 07 10:05:01 gx7 kernel: ")]),
+            "\n".join(
+                [
+                    xid(1, "Mar 07 09:05:01 gx7 kernel: "),
+                    "-- Boot %s --" % BOOT,
+                    "Mar 07 10:00:00 gx7 kernel: Linux version 6.8",
+                    xid(2, "Mar 07 10:05:01 gx7 kernel: "),
+                ]
+            ),
             (2, {"01": "previous", "02": "current"}),
             id="marker and banner are one boot",
         ),
         pytest.param(
-            "\n".join([xid(1, "[ 9000.000000] "), "gx7 agent: quoted [ 3606.800000] " + xid(2)]), (1, {"01": None, "02": None}), id="quoted stamp is no clock"
+            "\n".join([xid(1, "[ 9000.000000] "), "gx7 agent: quoted [ 3606.800000] " + xid(2)]),
+            (1, {"01": None, "02": None}),
+            id="quoted stamp is no clock",
         ),
     ],
-)  # fmt: skip
+)
 def test_boots_in_text(text, expected):
     assert boots(text) == expected
 
@@ -94,13 +132,16 @@ def test_boots_in_text(text, expected):
         pytest.param([(1, BOOT), (2, OTHER_BOOT)], {}, (2, {"01": "previous", "02": "current"}), id="the last one is current"),
         pytest.param([(1, BOOT), (2, OTHER_BOOT)], {"current_boot": BOOT}, (2, {"01": "current", "02": "previous"}), id="named"),
         pytest.param(
-            [(1, BOOT)], {"current_boot": "c0ffee00-d1b2-4d0f-9f6a-2b7c8d9e0a1b"}, (1, {"01": "previous"}), id="named with dashes, nothing of it in the log"
+            [(1, BOOT)],
+            {"current_boot": "c0ffee00-d1b2-4d0f-9f6a-2b7c8d9e0a1b"},
+            (1, {"01": "previous"}),
+            id="named with dashes, nothing of it in the log",
         ),
         pytest.param([(1, ZERO_BOOT), (2, ZERO_BOOT)], {}, (1, {"01": None, "02": None}), id="zeros of systemd 252"),
         pytest.param([(1, BOOT), (None, OTHER_BOOT)], {}, (2, {"01": "previous"}), id="current boot with nothing to tell"),
         pytest.param([(1, BOOT), (None, OTHER_BOOT), (2, BOOT)], {}, (2, {"01": "current", "02": "current"}), id="records not in order"),
     ],
-)  # fmt: skip
+)
 def test_boots_in_a_json_journal(records, options, expected):
     lines = [journal("quiet" if bus is None else xid(bus), _BOOT_ID=boot) for bus, boot in records]
     assert boots("\n".join(lines), **options) == expected

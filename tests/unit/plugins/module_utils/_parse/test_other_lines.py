@@ -12,27 +12,45 @@ from ansible_collections.kentino.gpu.tests.unit.plugins.module_utils._parse.kern
     ("text", "expected"),
     [
         pytest.param(
-            "trainer[8123]: segfault at 10 ip 00007f9c2a sp 00007ffd error 4 in libnccl.so.2.21.5[7f9c2a000000+1f000000] likely on CPU 9 (core 9, socket 0)",
+            (
+                "trainer[8123]: segfault at 10 ip 00007f9c2a sp 00007ffd error 4 in libnccl.so.2.21.5[7f9c2a000000+1f000000] likely "
+                "on CPU 9 (core 9, socket 0)"
+            ),
             ("segfault", "trainer", 8123, "libnccl.so.2.21.5"),
             id="segfault, kernel 6.8",
         ),
-        pytest.param("trainer[8123]: segfault at 10 ip 00007f9c2a sp 00007ffd error 4", ("segfault", "trainer", 8123, None), id="segfault without a library"),
         pytest.param(
-            "my prog:1[8123]: segfault at 10 ip 0 sp 0 error 4 cpu 3 in libc.so.6[7f+1]", ("segfault", "my prog:1", 8123, "libc.so.6"), id="blanks and colons in the name"
+            "trainer[8123]: segfault at 10 ip 00007f9c2a sp 00007ffd error 4",
+            ("segfault", "trainer", 8123, None),
+            id="segfault without a library",
         ),
         pytest.param(
-            "traps: trainer[8123] general protection fault ip:7f sp:7f error:0 in libcuda.so.570[7f+1]", ("general_protection", "trainer", 8123, "libcuda.so.570"), id="protection fault"
+            "my prog:1[8123]: segfault at 10 ip 0 sp 0 error 4 cpu 3 in libc.so.6[7f+1]",
+            ("segfault", "my prog:1", 8123, "libc.so.6"),
+            id="blanks and colons in the name",
         ),
-        pytest.param('irq 47: nobody cared (try booting with the "irqpoll" option)', ("irq_nobody_cared", None, None, None), id="interrupt"),
+        pytest.param(
+            "traps: trainer[8123] general protection fault ip:7f sp:7f error:0 in libcuda.so.570[7f+1]",
+            ("general_protection", "trainer", 8123, "libcuda.so.570"),
+            id="protection fault",
+        ),
+        pytest.param(
+            'irq 47: nobody cared (try booting with the "irqpoll" option)', ("irq_nobody_cared", None, None, None), id="interrupt"
+        ),
         pytest.param("pcieport 0000:60:03.1: pciehp: Slot(4): Link Down", ("pciehp_link_down", None, None, None), id="slot lost its link"),
-        pytest.param("pcieport 0000:60:03.1: pciehp: Slot(4): Card not present", ("pciehp_card_not_present", None, None, None), id="slot empty"),
         pytest.param(
-            "gx7 nv-fabricmanager[41]: request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
+            "pcieport 0000:60:03.1: pciehp: Slot(4): Card not present", ("pciehp_card_not_present", None, None, None), id="slot empty"
+        ),
+        pytest.param(
+            (
+                "gx7 nv-fabricmanager[41]: request to query NVSwitch device information from NVSwitch driver failed with "
+                "error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"
+            ),
             ("fabricmanager_no_switch", None, None, None),
             id="Fabric Manager without a switch",
         ),
     ],
-)  # fmt: skip
+)
 def test_events(text, expected):
     for line in (text, "Mar 07 09:05:01 gx7 kernel: [ 7001.250000] " + text):
         (event,) = parse(line).other
@@ -42,7 +60,8 @@ def test_events(text, expected):
 
 def test_narrow_link_is_told_but_no_failure():
     (event,) = parse(
-        "mlx5_core 0000:61:00.0: 126.016 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0000:60:03.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)"
+        "mlx5_core 0000:61:00.0: 126.016 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0000:60:03.1 "
+        "(capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)"
     ).other
     assert (event.kind, event.informational) == ("pcie_bandwidth_limited", True)
 

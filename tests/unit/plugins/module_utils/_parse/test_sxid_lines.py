@@ -51,10 +51,12 @@ OTHER = "nvidia-nvswitch0: SXid (PCI:0000:c5:00.0): 20034, Fatal, Link 40 LTSSM 
             id="no link in the text",
         ),
         pytest.param(
-            ["SXid (PCI:0000:c6:00.0): 20034, LTSSM Fault Up"], [(20034, "0000:c6:00", None, None, None, False, 1)], id="neither switch nor severity"
+            ["SXid (PCI:0000:c6:00.0): 20034, LTSSM Fault Up"],
+            [(20034, "0000:c6:00", None, None, None, False, 1)],
+            id="neither switch nor severity",
         ),
     ],
-)  # fmt: skip
+)
 def test_sxids(lines, expected):
     assert sxids("\n".join("[%d.000001] %s" % (number, line) for number, line in enumerate(lines, 7000))) == expected
 

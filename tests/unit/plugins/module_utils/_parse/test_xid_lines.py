@@ -9,36 +9,78 @@ from ansible_collections.kentino.gpu.tests.unit.plugins.module_utils._parse.kern
 
 # What stands behind "NVRM: Xid (": xid, pci, gpu instance, compute instance, pid, name, text.
 GRAMMAR = [
-    pytest.param("PCI:0000:4b:00): 31, pid=81, name=train, Ch 0000000c", (31, "0000:4b:00", None, None, 81, "train", "Ch 0000000c"), id="driver 515 and later"),
-    pytest.param("PCI:0000:4b:00): 31, pid=81, Ch 0000000c", (31, "0000:4b:00", None, None, 81, None, "Ch 0000000c"), id="driver 450: no name"),
-    pytest.param("PCI:0000:4b:00): 31, Ch 0000000c, engmask 00000101", (31, "0000:4b:00", None, None, None, None, "Ch 0000000c, engmask 00000101"), id="no pid"),
+    pytest.param(
+        "PCI:0000:4b:00): 31, pid=81, name=train, Ch 0000000c",
+        (31, "0000:4b:00", None, None, 81, "train", "Ch 0000000c"),
+        id="driver 515 and later",
+    ),
+    pytest.param(
+        "PCI:0000:4b:00): 31, pid=81, Ch 0000000c", (31, "0000:4b:00", None, None, 81, None, "Ch 0000000c"), id="driver 450: no name"
+    ),
+    pytest.param(
+        "PCI:0000:4b:00): 31, Ch 0000000c, engmask 00000101",
+        (31, "0000:4b:00", None, None, None, None, "Ch 0000000c, engmask 00000101"),
+        id="no pid",
+    ),
     pytest.param("0000:05:00): 13, 0001 00000000", (13, "0000:05:00", None, None, None, None, "0001 00000000"), id="driver 304: no PCI"),
     pytest.param("PCI:0000:4b:00): 61", (61, "0000:4b:00", None, None, None, None, ""), id="nothing behind the number"),
     pytest.param("PCI:0000:4b:00): 61,", (61, "0000:4b:00", None, None, None, None, ""), id="only a comma behind the number"),
-    pytest.param("PCI:0000:4b:00) 79 pid=7 name=train GPU has fallen off the bus.", (79, "0000:4b:00", None, None, 7, "train", "GPU has fallen off the bus."), id="no colon, no commas"),
-    pytest.param("PCI:0000:4b:00.0): 79, GPU has fallen off the bus.", (79, "0000:4b:00", None, None, None, None, "GPU has fallen off the bus."), id="function digit"),
+    pytest.param(
+        "PCI:0000:4b:00) 79 pid=7 name=train GPU has fallen off the bus.",
+        (79, "0000:4b:00", None, None, 7, "train", "GPU has fallen off the bus."),
+        id="no colon, no commas",
+    ),
+    pytest.param(
+        "PCI:0000:4b:00.0): 79, GPU has fallen off the bus.",
+        (79, "0000:4b:00", None, None, None, None, "GPU has fallen off the bus."),
+        id="function digit",
+    ),
     pytest.param("PCI:0000:10:1f): 63, pid=4, x", (63, "0000:10:1f", None, None, 4, None, "x"), id="device number of a guest"),
     pytest.param("PCI:10000:01:00): 79", (79, "10000:01:00", None, None, None, None, ""), id="domain of five digits"),
-    pytest.param("PCI:0000000a:C1:00): 79", (79, "000a:c1:00", None, None, None, None, ""), id="domain of eight digits, letters, upper case"),
+    pytest.param(
+        "PCI:0000000a:C1:00): 79", (79, "000a:c1:00", None, None, None, None, ""), id="domain of eight digits, letters, upper case"
+    ),
     pytest.param("PCI:00000000:C1:00.0): 79", (79, "0000:c1:00", None, None, None, None, ""), id="address as nvidia-smi writes it"),
     pytest.param("PCI:0000:4b:00 GPU-I:03): 94, pid=9, name=a, Ch 5", (94, "0000:4b:00", 3, None, 9, "a", "Ch 5"), id="MIG: GPU instance"),
-    pytest.param("PCI:0000:4b:00 GPU-I:03 GPU-CI:01): 94, pid=9, name=a, Ch 5", (94, "0000:4b:00", 3, 1, 9, "a", "Ch 5"), id="MIG: compute instance"),
-    pytest.param("PCI:0000:4b:00): 94, pid='<unknown>', name=<unknown>, Ch 5", (94, "0000:4b:00", None, None, None, None, "Ch 5"), id="unknown process"),
-    pytest.param("PCI:0000:4b:00): 94, pid='N/A', name=N/A, Ch 5", (94, "0000:4b:00", None, None, None, None, "Ch 5"), id="process not available"),
-    pytest.param("PCI:0000:4b:00): 94, pid=<unknown>, Ch 5", (94, "0000:4b:00", None, None, None, None, "Ch 5"), id="unknown without quotes"),
+    pytest.param(
+        "PCI:0000:4b:00 GPU-I:03 GPU-CI:01): 94, pid=9, name=a, Ch 5", (94, "0000:4b:00", 3, 1, 9, "a", "Ch 5"), id="MIG: compute instance"
+    ),
+    pytest.param(
+        "PCI:0000:4b:00): 94, pid='<unknown>', name=<unknown>, Ch 5",
+        (94, "0000:4b:00", None, None, None, None, "Ch 5"),
+        id="unknown process",
+    ),
+    pytest.param(
+        "PCI:0000:4b:00): 94, pid='N/A', name=N/A, Ch 5", (94, "0000:4b:00", None, None, None, None, "Ch 5"), id="process not available"
+    ),
+    pytest.param(
+        "PCI:0000:4b:00): 94, pid=<unknown>, Ch 5", (94, "0000:4b:00", None, None, None, None, "Ch 5"), id="unknown without quotes"
+    ),
     pytest.param("PCI:0000:4b:00): 31, name=kwin, Ch 5", (31, "0000:4b:00", None, None, None, "kwin", "Ch 5"), id="name without pid"),
     pytest.param("PCI:0000:4b:00): 31, pid=0, name=, Ch 5", (31, "0000:4b:00", None, None, 0, None, "Ch 5"), id="empty name, pid 0"),
-    pytest.param("PCI:0000:4b:00): 31, pid=6, name=nvc:[driver], Ch 5", (31, "0000:4b:00", None, None, 6, "nvc:[driver]", "Ch 5"), id="name with colon and brackets"),
-    pytest.param("PCI:0000:4b:00): 31, pid=6, name=a b-c.d(e), Ch 5", (31, "0000:4b:00", None, None, 6, "a b-c.d(e)", "Ch 5"), id="name with blanks and parentheses"),
+    pytest.param(
+        "PCI:0000:4b:00): 31, pid=6, name=nvc:[driver], Ch 5",
+        (31, "0000:4b:00", None, None, 6, "nvc:[driver]", "Ch 5"),
+        id="name with colon and brackets",
+    ),
+    pytest.param(
+        "PCI:0000:4b:00): 31, pid=6, name=a b-c.d(e), Ch 5",
+        (31, "0000:4b:00", None, None, 6, "a b-c.d(e)", "Ch 5"),
+        id="name with blanks and parentheses",
+    ),
     pytest.param("PCI:0000:4b:00): 31, pid=6, name=a,b, Ch 5", (31, "0000:4b:00", None, None, 6, "a,b", "Ch 5"), id="name with comma"),
-    pytest.param("PCI:0000:4b:00): 31, pid=6, name=a, b, Ch 00000005", (31, "0000:4b:00", None, None, 6, "a, b", "Ch 00000005"), id="name with comma and blank"),
+    pytest.param(
+        "PCI:0000:4b:00): 31, pid=6, name=a, b, Ch 00000005",
+        (31, "0000:4b:00", None, None, 6, "a, b", "Ch 00000005"),
+        id="name with comma and blank",
+    ),
     pytest.param("PCI:0000:4b:00): 31, pid=6, name=train", (31, "0000:4b:00", None, None, 6, "train", ""), id="cut behind the name"),
     pytest.param("PCI:0000:4b:00): 31, pid=6", (31, "0000:4b:00", None, None, 6, None, ""), id="cut behind the pid"),
     pytest.param("PCI:0000:4b:00): 199, news", (199, "0000:4b:00", None, None, None, None, "news"), id="number of a newer driver"),
     pytest.param("PCI:0000:4b:00): 7, old", (7, "0000:4b:00", None, None, None, None, "old"), id="number of one digit"),
     pytest.param("PCI:GPU-4f11a): 79", (79, "GPU-4f11a", None, None, None, None, ""), id="no address where one should be"),
     pytest.param("PCI:\ufffd000:4b:00): 79", (79, "\ufffd000:4b:00", None, None, None, None, ""), id="damaged address"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), GRAMMAR)
@@ -85,11 +127,11 @@ def test_xid_that_cannot_be_read_is_not_dropped(text):
         "Mar 07 09:05:01 gx7 watcher[81]: format NVRM: Xid (PCI:%s): %u, %s",
         "Mar 07 09:05:01 gx7 watcher[81]: pattern NVRM: Xid (PCI:*): 79",
         "[ 7001.250000] NVRM: nvCheckOkFailedNoLog: Check failed: busy [NV_ERR_BUSY] (0x00000003) NV2080_CTRL_CMD_INTERNAL_LOG_OOB_XID",
-        "DCGM_FI_DEV_XID_ERRORS{gpu=\"3\"} 79",
+        'DCGM_FI_DEV_XID_ERRORS{gpu="3"} 79',
         "# HELP xid_total Xid (79 and others) by GPU: GPU has fallen off the bus",
         "xid (0x7): 79",
     ],
-)  # fmt: skip
+)
 def test_mention_of_xids_is_no_event(text):
     log = parse(text)
     assert (log.events, log.unrecognised) == ((), ())
@@ -105,7 +147,8 @@ def test_messages_that_share_a_line():
     # nv_printf uses KERN_CONT: text may stand behind another driver's unfinished line, and two messages on one.
     log = parse(
         "[ 7001.250000] mlx5_core 0000:0a:00.0: up NVRM: Xid (PCI:0000:4b:00): 79, pid=0, GPU has fallen off the bus."
-        "NVRM: Xid (PCI:0000:4c:00): 45, pid=4, name=a, Ch 00000001 Xid (PCI:0000:4d:00): 63, x NVRM: GPU 0000:4e:00.0: GPU has fallen off the bus."
+        "NVRM: Xid (PCI:0000:4c:00): 45, pid=4, name=a, Ch 00000001 Xid (PCI:0000:4d:00): 63, x NVRM: GPU 0000:4e:00.0: GPU "
+        "has fallen off the bus."
     )
     assert [(one.xid, one.pci, one.text) for one in log.events] == [
         (79, "0000:4b:00", "GPU has fallen off the bus."),
@@ -134,7 +177,9 @@ def test_old_upper_case_spelling():
 
 D = "An uncorrectable double bit error (DBE) has been detected on GPU in the "
 DETAILS = [
-    pytest.param(45, "Ch 0000000b caused by previous Xid 149", {"channel": "0000000b", "root_xid": 149}, id="45, driver 580: the Xid before"),
+    pytest.param(
+        45, "Ch 0000000b caused by previous Xid 149", {"channel": "0000000b", "root_xid": 149}, id="45, driver 580: the Xid before"
+    ),
     pytest.param(
         154,
         "GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
@@ -154,41 +199,122 @@ DETAILS = [
         id="154 with an unknown code",
     ),
     pytest.param(
-        154, "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reb", {"to_code": 2, "to_action": "Node Reboot Required"}, id="154 cut in the word"
+        154,
+        "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reb",
+        {"to_code": 2, "to_action": "Node Reboot Required"},
+        id="154 cut in the word",
     ),
-    pytest.param(154, "GPU recovery action changed from 0x1", {"from_code": 1, "from_action": "GPU Reset Required"}, id="154 cut before the new state"),
-    pytest.param(48, D + "framebuffer at physAddr 0x2f3c1000 partition 4, subpartition 1.", {"unit": "framebuffer", "physical_address": "0x2f3c1000", "partition": 4, "subpartition": 1}, id="48 DRAM"),
+    pytest.param(
+        154,
+        "GPU recovery action changed from 0x1",
+        {"from_code": 1, "from_action": "GPU Reset Required"},
+        id="154 cut before the new state",
+    ),
+    pytest.param(
+        48,
+        D + "framebuffer at physAddr 0x2f3c1000 partition 4, subpartition 1.",
+        {"unit": "framebuffer", "physical_address": "0x2f3c1000", "partition": 4, "subpartition": 1},
+        id="48 DRAM",
+    ),
     pytest.param(48, D + "L2 at physAddr 0x1", {"unit": "L2"}, id="48 SRAM"),
     pytest.param(172, "GSP-RISCV, Uncorrectable SRAM error", {"unit": "GSP-RISCV"}, id="172"),
-    pytest.param(63, "Row Remapper: New row (0x00000000aabbcc00) marked for remapping, reset gpu to activate.", {"remap_address": "0x00000000aabbcc00", "pending_reset": True}, id="63"),
-    pytest.param(63, "Row Remapper: New row marked for remapping, reset gpu to activate.", {"pending_reset": True}, id="63, driver 510: no address"),
-    pytest.param(64, "Row Remapper Error: (0x00000000aabbcc00) - All reserved rows for bank are remapped", {"remap_address": "0x00000000aabbcc00", "reason": "bank exhausted"}, id="64"),
-    pytest.param(94, "Contained: SM (0x1). RST: No, D-RST: Yes", {"containment": "contained", "unit": "SM", "rst": False, "d_rst": True}, id="94"),
-    pytest.param(94, "Contained: CE User Channel (0x9). RST: No, D-RST: No", {"unit": "CE User Channel", "rst": False, "d_rst": False}, id="94 of an engine"),
+    pytest.param(
+        63,
+        "Row Remapper: New row (0x00000000aabbcc00) marked for remapping, reset gpu to activate.",
+        {"remap_address": "0x00000000aabbcc00", "pending_reset": True},
+        id="63",
+    ),
+    pytest.param(
+        63, "Row Remapper: New row marked for remapping, reset gpu to activate.", {"pending_reset": True}, id="63, driver 510: no address"
+    ),
+    pytest.param(
+        64,
+        "Row Remapper Error: (0x00000000aabbcc00) - All reserved rows for bank are remapped",
+        {"remap_address": "0x00000000aabbcc00", "reason": "bank exhausted"},
+        id="64",
+    ),
+    pytest.param(
+        94, "Contained: SM (0x1). RST: No, D-RST: Yes", {"containment": "contained", "unit": "SM", "rst": False, "d_rst": True}, id="94"
+    ),
+    pytest.param(
+        94,
+        "Contained: CE User Channel (0x9). RST: No, D-RST: No",
+        {"unit": "CE User Channel", "rst": False, "d_rst": False},
+        id="94 of an engine",
+    ),
     pytest.param(94, "Ch 00000008", {"channel": "00000008"}, id="94 of a channel"),
-    pytest.param(95, "Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", {"containment": "uncontained", "unit": "LTC TAG", "unit_codes": "0x2, 0x1", "rst": True, "d_rst": False}, id="95"),
-    pytest.param(95, "Uncontained: SYSLTC (0x2, 0x1, 0x0). physAddr: 0x7c0 RST: Yes, D-RST: No", {"unit": "SYSLTC", "rst": True, "physical_address": "0x7c0"}, id="95 with an address"),
+    pytest.param(
+        95,
+        "Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No",
+        {"containment": "uncontained", "unit": "LTC TAG", "unit_codes": "0x2, 0x1", "rst": True, "d_rst": False},
+        id="95",
+    ),
+    pytest.param(
+        95,
+        "Uncontained: SYSLTC (0x2, 0x1, 0x0). physAddr: 0x7c0 RST: Yes, D-RST: No",
+        {"unit": "SYSLTC", "rst": True, "physical_address": "0x7c0"},
+        id="95 with an address",
+    ),
     pytest.param(
         31,
-        "Ch 00000010, intr 00000000. MMU Fault: ENGINE CE3 HUBCLIENT_CE1 faulted @ 0x7f2a_40001000. Fault is of type FAULT_RO_VIOLATION ACCESS_TYPE_VIRT_ATOMIC",
-        {"channel": "00000010", "engine": "CE3", "client": "HUBCLIENT_CE1", "fault_address": "0x7f2a_40001000", "fault_type": "FAULT_RO_VIOLATION", "access": "VIRT_ATOMIC"},
+        (
+            "Ch 00000010, intr 00000000. MMU Fault: ENGINE CE3 HUBCLIENT_CE1 faulted @ 0x7f2a_40001000. Fault is of type "
+            "FAULT_RO_VIOLATION ACCESS_TYPE_VIRT_ATOMIC"
+        ),
+        {
+            "channel": "00000010",
+            "engine": "CE3",
+            "client": "HUBCLIENT_CE1",
+            "fault_address": "0x7f2a_40001000",
+            "fault_type": "FAULT_RO_VIOLATION",
+            "access": "VIRT_ATOMIC",
+        },
         id="31",
     ),
-    pytest.param(137, "NVLink remote translation error: faulted @ 0x7f00. Fault is of type FAULT_PTE ACCESS_TYPE_PHYS_READ", {"fault_type": "FAULT_PTE", "access": "PHYS_READ"}, id="137"),
-    pytest.param(13, "Graphics SM Warp Exception on (GPC 3, TPC 5, SM 1): Illegal Address", {"gpc": 3, "tpc": 5, "sm": 1, "exception": "Illegal Address"}, id="13"),
-    pytest.param(13, "Graphics Exception: ChID 002c, Class 0000cbc0, Offset 00000000, Data 00000000", {"channel": "002c"}, id="13 channel line"),
+    pytest.param(
+        137,
+        "NVLink remote translation error: faulted @ 0x7f00. Fault is of type FAULT_PTE ACCESS_TYPE_PHYS_READ",
+        {"fault_type": "FAULT_PTE", "access": "PHYS_READ"},
+        id="137",
+    ),
+    pytest.param(
+        13,
+        "Graphics SM Warp Exception on (GPC 3, TPC 5, SM 1): Illegal Address",
+        {"gpc": 3, "tpc": 5, "sm": 1, "exception": "Illegal Address"},
+        id="13",
+    ),
+    pytest.param(
+        13, "Graphics Exception: ChID 002c, Class 0000cbc0, Offset 00000000, Data 00000000", {"channel": "002c"}, id="13 channel line"
+    ),
     pytest.param(31, "Graphics SM Warp Exception on (GPC 3, TPC 5, SM 1): Illegal Address", {"gpc": 3}, id="text of another number"),
-    pytest.param(69, "Class Error: ChId 0008, Class 0000cbc0, Offset 00000184, Data ffffffff, ErrorCode 00000004", {"channel": "0008", "errorcode": "00000004"}, id="69"),
+    pytest.param(
+        69,
+        "Class Error: ChId 0008, Class 0000cbc0, Offset 00000184, Data ffffffff, ErrorCode 00000004",
+        {"channel": "0008", "errorcode": "00000004"},
+        id="69",
+    ),
     pytest.param(32, "Channel ID 0000000d intr0 00040000", {"channel": "0000000d"}, id="32"),
-    pytest.param(109, "Ch 00000003, errorString CTX SWITCH TIMEOUT, Info 0x2c014", {"channel": "00000003", "error_string": "CTX SWITCH TIMEOUT", "info": "0x2c014"}, id="109"),
+    pytest.param(
+        109,
+        "Ch 00000003, errorString CTX SWITCH TIMEOUT, Info 0x2c014",
+        {"channel": "00000003", "error_string": "CTX SWITCH TIMEOUT", "info": "0x2c014"},
+        id="109",
+    ),
     pytest.param(62, "32260b5e 000154b0 00000000 2026da96", {"words": 4}, id="62"),
     pytest.param(
         74,
         "NVLink: fatal error detected on link 11(0x0, 0x0, 0x10000, 0x0, 0x80000010, 0x0, 0x0)",
-        {"link": 11, "words": 7, "registers": ["0x0", "0x0", "0x10000", "0x0", "0x80000010", "0x0", "0x0"], "set_bits": {"3": [16], "5": [4, 31]}},
+        {
+            "link": 11,
+            "words": 7,
+            "registers": ["0x0", "0x0", "0x10000", "0x0", "0x80000010", "0x0", "0x0"],
+            "set_bits": {"3": [16], "5": [4, 31]},
+        },
         id="74",
     ),
-    pytest.param(74, "NVLink: failed to train link 3 to remote PCI:0000:4F:00", {"link": 3, "peer": "0000:4f:00"}, id="74: the address is the peer's"),
+    pytest.param(
+        74, "NVLink: failed to train link 3 to remote PCI:0000:4F:00", {"link": 3, "peer": "0000:4f:00"}, id="74: the address is the peer's"
+    ),
     pytest.param(74, "NVLink: Failed to train link 3 to remote PCI:0000:4f:00", {"link": 3, "peer": "0000:4f:00"}, id="74, capital letter"),
     pytest.param(
         119,
@@ -196,21 +322,48 @@ DETAILS = [
         {"timeout_seconds": 45, "gpu_index": 2, "function": 103, "function_name": "GSP_RM_ALLOC", "sequence": 812},
         id="119, driver 550",
     ),
-    pytest.param(119, "Timeout waiting for RPC from GSP3! Expected function 76 (GSP_RM_CONTROL) (0x1 0x2).", {"gpu_index": 3, "function": 76}, id="119, driver 515"),
-    pytest.param(120, "GSP task exception: load access fault (cause:0x5) @ pc:0x1c8, partition:4#0, task:2", {"cause": "load access fault", "cause_code": "0x5"}, id="120"),
+    pytest.param(
+        119,
+        "Timeout waiting for RPC from GSP3! Expected function 76 (GSP_RM_CONTROL) (0x1 0x2).",
+        {"gpu_index": 3, "function": 76},
+        id="119, driver 515",
+    ),
+    pytest.param(
+        120,
+        "GSP task exception: load access fault (cause:0x5) @ pc:0x1c8, partition:4#0, task:2",
+        {"cause": "load access fault", "cause_code": "0x5"},
+        id="120",
+    ),
     pytest.param(140, "DRAM:2, LTC:0, MMU:1, PCIE:0", {"dram": 2, "ltc": 0, "mmu": 1, "pcie": 0}, id="140"),
     pytest.param(
         145,
         "RLW_REMAP   Nonfatal   XC1 i1 Link 07 (0x00000082 0x00000040 0x00000000 0x00000001 0x00000000 0x00000000)",
         {
-            "subcode": "RLW_REMAP", "severity": "nonfatal", "xc": 1, "injected": 1, "link": 7, "intrinfo": "0x00000082", "errorstatus": "0x00000040",
-            "words": 6, "debug": ["0x00000000", "0x00000001", "0x00000000", "0x00000000"],
+            "subcode": "RLW_REMAP",
+            "severity": "nonfatal",
+            "xc": 1,
+            "injected": 1,
+            "link": 7,
+            "intrinfo": "0x00000082",
+            "errorstatus": "0x00000040",
+            "words": 6,
+            "debug": ["0x00000000", "0x00000001", "0x00000000", "0x00000000"],
         },
         id="145, padded columns",
     ),
-    pytest.param(149, "NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x0 0x0)", {"severity": "fatal", "link": -1, "xc": 0, "injected": 0, "words": 4}, id="149, no link"),
-    pytest.param(146, "TLW_CTRL/RX Fatal XC0 i0 Link 01 (0x1 0x2", {"subcode": "TLW_CTRL/RX", "intrinfo": "0x1", "errorstatus": "0x2"}, id="146 cut, slash in the name"),
-]  # fmt: skip
+    pytest.param(
+        149,
+        "NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x0 0x0)",
+        {"severity": "fatal", "link": -1, "xc": 0, "injected": 0, "words": 4},
+        id="149, no link",
+    ),
+    pytest.param(
+        146,
+        "TLW_CTRL/RX Fatal XC0 i0 Link 01 (0x1 0x2",
+        {"subcode": "TLW_CTRL/RX", "intrinfo": "0x1", "errorstatus": "0x2"},
+        id="146 cut, slash in the name",
+    ),
+]
 
 
 @pytest.mark.parametrize(("number", "text", "expected"), DETAILS)
