@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import time
 import typing as t
 
 from .._judge import gpu as judge
-from .._parse import nvidia_smi, nvml
+from .._knowledge import thresholds
+from .._parse import nvml
 from .._parse.gpu_records import Gpu, GpuReading
 from .._probe import command, pci, state
 from .._probe import nvml as nvml_probe
-from .._report.model import NODE, Check, Finding
+from .._report.model import NODE, Check, Finding, Subject
 
 NAME = "gpu"
 SOURCES = ("auto", "nvml", "nvidia_smi")
 # Kept for the next run: who sat at which address.
 _IDENTITY = ("uuid", "serial", "index")
+# nvidia-smi -q -x prints some 30 kB for a GPU, and a block for each process. Of a tool gone mad the beginning is enough: the node
+# waits while it is parsed.
+_MAX_SMI_BYTES = 2 << 20
+_MAD_SMI_BYTES = 1 << 17
+_LAST_WORDS_BYTES = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +42,21 @@ class Options:
 
 
 def run(options: Options) -> t.Tuple[Check, t.Dict[str, t.Any]]:
-    """The check, and the reading it rests on."""
+    """The check, and the reading it rests on. ValueError where an option is wrong, before anything is asked of the node."""
+    command.check_deadline(options.deadline_seconds)
+    judge.check_expected(options.expected)
+    thresholds.limits(options.limits)
     remembered, complaint = state.load(options.state_path) if options.state_path else ({}, None)
     counters, seen = (_table(remembered, NAME, part) for part in ("counters", "seen"))
     reading = _recognised(_with_bus(read(options.source, options.deadline_seconds)), seen)
     now_usec = int(time.time() * 1e6)
     findings = list(judge.judge(reading, options.expected, options.limits, earlier=counters, now_usec=now_usec))
+    findings = [_with_last_seen(finding, reading, seen) for finding in findings]
     if options.state_path and options.save_state and reading.gpus:
-        seen.update(_identities(reading))
+        # A card that now sits elsewhere is remembered at its new place only.
+        here = _identities(reading)
+        uuids = {names["uuid"] for names in here.values()}
+        seen = {**{address: names for address, names in seen.items() if names["uuid"] not in uuids}, **here}
         remembered[NAME] = {"counters": {**counters, **judge.counters(reading, now_usec)}, "seen": seen}
         complaint = state.save(options.state_path, remembered) or complaint
     if complaint:
@@ -68,22 +82,41 @@ def read(source: str = "auto", deadline_seconds: float = 20) -> GpuReading:
 
 
 def _read_nvml(deadline_seconds: float) -> GpuReading:
-    done = command.call(lambda: json.dumps(nvml_probe.collect()).encode(), "NVML", deadline_seconds)
+    done = command.call(_collect, "NVML", deadline_seconds)
     if done.outcome != "ended":
-        return GpuReading("nvml", error_kind="timeout", error=done.problem())
+        kind = "garbled" if done.outcome == "truncated" else "timeout"
+        return GpuReading("nvml", error_kind=kind, error=done.problem() + _last_words(done))
     try:
         raw = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         status = "was killed by signal %d" % -done.rc if done.rc and done.rc < 0 else "ended with status %s" % done.rc
-        return GpuReading("nvml", error_kind="garbled", error="the NVML reader %s without an answer" % status)
+        return GpuReading("nvml", error_kind="garbled", error="the NVML reader %s without an answer%s" % (status, _last_words(done)))
     return nvml.parse(raw)
 
 
+def _collect() -> bytes:
+    # In a child of ours, whose last word on stderr tells which GPU a hung driver was asked about.
+    return json.dumps(nvml_probe.collect(_say)).encode()
+
+
+def _say(text: str) -> None:
+    os.write(2, text.encode("utf-8", "replace") + b"\n")
+
+
+def _last_words(done: command.Completed) -> str:
+    lines = done.stderr[-_LAST_WORDS_BYTES:].decode("utf-8", "replace").strip().splitlines()
+    return "; its last words: " + lines[-1].strip() if lines else ""
+
+
 def _read_nvidia_smi(arguments: t.Sequence[str], deadline_seconds: float) -> GpuReading:
-    done = command.run(["nvidia-smi", *arguments], deadline_seconds)
+    # Ansible compiles whatever a module imports anew on every node: this reader is only needed where NVML is not.
+    from .._parse import nvidia_smi
+
+    done = command.run(["nvidia-smi", *arguments], deadline_seconds, max_bytes=_MAX_SMI_BYTES)
     if done.outcome in ("missing", "denied"):
         return GpuReading("nvidia-smi", error_kind="missing_tool", error=done.problem())
-    reading = nvidia_smi.parse((done.stdout + b"\n" + done.stderr).decode("utf-8", "replace"), done.rc)
+    most = _MAD_SMI_BYTES if done.outcome == "truncated" else _MAX_SMI_BYTES
+    reading = nvidia_smi.parse((done.stdout[:most] + b"\n" + done.stderr[:most]).decode("utf-8", "replace"), done.rc)
     if done.outcome != "ended":
         kind = "garbled" if done.outcome == "truncated" else "timeout"
         return dataclasses.replace(reading, complete=False, error_kind=kind, error=done.problem())
@@ -107,14 +140,33 @@ def _with_bus(reading: GpuReading) -> GpuReading:
 
 def _recognised(reading: GpuReading, seen: t.Mapping[str, t.Any]) -> GpuReading:
     """Give a GPU that no longer says who it is the identity that the last run saw at its address."""
+    here = {gpu.uuid for gpu in reading.gpus}
 
     def recognised(gpu: Gpu) -> Gpu:
         names = seen.get(gpu.pci or "") if gpu.state == "lost" and gpu.uuid is None else None
-        if not isinstance(names, dict):
+        # A card that answers from another place is not the lost one: the addresses have moved since.
+        if not isinstance(names, dict) or names.get("uuid") in here:
             return gpu
-        return dataclasses.replace(gpu, **{key: names.get(key) for key in _IDENTITY if getattr(gpu, key) is None})
+        fresh: t.Dict[str, t.Any] = {key: names.get(key) for key in _IDENTITY if getattr(gpu, key) is None}
+        return dataclasses.replace(gpu, **fresh)
 
     return dataclasses.replace(reading, gpus=tuple(map(recognised, reading.gpus)))
+
+
+def _with_last_seen(finding: Finding, reading: GpuReading, seen: t.Mapping[str, t.Any]) -> Finding:
+    """Which GPU is missing: the one that an earlier run saw and that is no longer there."""
+    if finding.code != "gpu.count" or finding.severity != "critical" or finding.evidence:
+        return finding
+    here = {gpu.uuid for gpu in reading.gpus} | {gpu.pci for gpu in reading.gpus}
+    gone = [
+        Subject("gpu", "", names.get("index"), address, names.get("uuid"), names.get("serial")).label()
+        for address, names in sorted(seen.items())
+        if address not in here and names.get("uuid") not in here
+    ]
+    if not gone:
+        return finding
+    message = finding.message.replace("; which ones is not known", "") + "; an earlier run still saw " + ", ".join(gone)
+    return dataclasses.replace(finding, message=message, evidence=tuple(gone))
 
 
 def _identities(reading: GpuReading) -> t.Dict[str, t.Dict[str, t.Any]]:

@@ -12,6 +12,7 @@ SIGKILL does not end (D state) is left behind and reported, not waited for.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import shutil
@@ -58,6 +59,12 @@ class Completed:
         }[self.outcome]
 
 
+def check_deadline(seconds: float) -> None:
+    """ValueError for what is no time to wait: with a NaN nothing would ever be late."""
+    if not math.isfinite(seconds) or seconds <= 0:
+        raise ValueError("the deadline is %r; expected a number of seconds above 0, for example 20" % seconds)
+
+
 def environment() -> t.Dict[str, str]:
     """The caller's environment in the C locale, without pagers and colours."""
     clean = {key: value for key, value in os.environ.items() if key not in ("LANG", "LANGUAGE") and not key.startswith("LC_")}
@@ -80,7 +87,8 @@ def run(
         return Completed(tuple(argv), "missing")
     begin = time.monotonic()
     try:
-        child = subprocess.Popen(
+        # run_command has no deadline for a child that hangs in the kernel.
+        child = subprocess.Popen(  # pylint: disable=ansible-bad-function
             [path, *argv[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -105,13 +113,17 @@ def run(
 
 
 def call(function: t.Callable[[], bytes], name: str, deadline_seconds: float) -> Completed:
-    """As C(run), for a function of ours in a forked child: a C library that hangs or crashes takes only the child with it."""
+    """As C(run), for a function of ours in a forked child: a C library that hangs or crashes takes only the child with it.
+
+    C(stdout) is what the function returned, C(stderr) what it, or a library it called, wrote there: its last words.
+    """
     begin = time.monotonic()
-    read_end, write_end = os.pipe()
+    answer, said = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
-        _child(function, read_end, write_end)
-    os.close(write_end)
+        _child(function, answer, said)
+    for end in (answer[1], said[1]):
+        os.close(end)
     ended: t.List[int] = []
 
     def poll() -> t.Optional[int]:
@@ -121,27 +133,34 @@ def call(function: t.Callable[[], bytes], name: str, deadline_seconds: float) ->
                 ended.append(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status))
         return ended[0] if ended else None
 
-    collected = {read_end: bytearray()}
-    outcome = _pump(pid, collected, read_end, begin + deadline_seconds, None, 64 << 20, lambda: poll() is not None)
+    collected = {answer[0]: bytearray(), said[0]: bytearray()}
+    outcome = _pump(pid, collected, answer[0], begin + deadline_seconds, None, 64 << 20, lambda: poll() is not None)
     if outcome != "ended" or not _reaped(poll, max(0.0, begin + deadline_seconds - time.monotonic())):
         outcome = _kill(pid, poll, "timeout" if outcome == "ended" else outcome)
-    os.close(read_end)
+    else:
+        _signal(pid, signal.SIGKILL)  # what a library may have started
+    for end in (answer[0], said[0]):
+        os.close(end)
     rc = ended[0] if ended and outcome == "ended" else None
-    return Completed((name,), outcome, rc, bytes(collected[read_end]), b"", time.monotonic() - begin)
+    return Completed((name,), outcome, rc, bytes(collected[answer[0]]), bytes(collected[said[0]]), time.monotonic() - begin)
 
 
-def _child(function: t.Callable[[], bytes], read_end: int, write_end: int) -> t.NoReturn:
+def _child(function: t.Callable[[], bytes], answer: t.Tuple[int, int], said: t.Tuple[int, int]) -> t.NoReturn:
     status = 1
     try:
         os.setsid()
-        os.close(read_end)
+        for end in (answer[0], said[0]):
+            os.close(end)
         null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
+        for stream, target in ((0, null), (1, null), (2, said[1])):
+            os.dup2(target, stream)
         view = memoryview(function())
         while view:
-            view = view[os.write(write_end, view) :]
+            view = view[os.write(answer[1], view) :]
         status = 0
+    except BaseException as exc:
+        with contextlib.suppress(OSError):
+            os.write(2, ("%s: %s\n" % (type(exc).__name__, exc)).encode("utf-8", "replace"))
     finally:
         os._exit(status)
 

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import bz2
+import dataclasses
+import errno
 import glob
 import gzip
 import lzma
@@ -47,22 +49,26 @@ def scan(path: str, deadline_seconds: float = 60) -> LogReading:
     """One file. The lines worth parsing of a plain file are found by grep, which is faster over a large one than Python can be."""
     try:
         status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return LogReading(path, error_kind="failed", error="%s is a directory, a log file was expected" % path)
+        reading = _scan(path, status, deadline_seconds)
     except OSError as exc:
-        return LogReading(path, error_kind="missing_tool" if exc.errno == 2 else "denied", error="%s: %s" % (path, exc.strerror))
-    if stat.S_ISDIR(status.st_mode):
-        return LogReading(path, error_kind="failed", error="%s is a directory, a log file was expected" % path)
+        kind = "denied" if exc.errno in (errno.EACCES, errno.EPERM) else "failed"
+        return LogReading(path, error_kind=kind, error="%s: %s" % (path, exc.strerror or exc))
+    return dataclasses.replace(reading, reference=status.st_mtime)
+
+
+def _scan(path: str, status: os.stat_result, deadline_seconds: float) -> LogReading:
     suffix = os.path.splitext(path)[1]
+    if not stat.S_ISREG(status.st_mode):
+        # A pipe or a device may never end, and already opening it may wait for ever.
+        return _filtered(path, ["cat", "--", path], deadline_seconds)
     if suffix == ".zst":
-        reading = _filtered(path, ["zstd", "--decompress", "--stdout", "--quiet", "--", path], deadline_seconds)
-    elif suffix in _OPENERS:
+        return _filtered(path, ["zstd", "--decompress", "--stdout", "--quiet", "--", path], deadline_seconds)
+    if suffix in _OPENERS:
         with _OPENERS[suffix](path, "rb") as stream:
-            reading = scan_stream(stream, path, deadline_seconds)
-    elif not stat.S_ISREG(status.st_mode):
-        with open(path, "rb", buffering=0) as stream:
-            reading = scan_stream(stream, path, deadline_seconds)
-    else:
-        reading = _grep(path, status.st_size, deadline_seconds)
-    return LogReading(**{**vars(reading), "reference": status.st_mtime})
+            return scan_stream(stream, path, deadline_seconds)
+    return _grep(path, status.st_size, deadline_seconds)
 
 
 def scan_stream(stream: t.BinaryIO, name: str = "stdin", deadline_seconds: float = 60) -> LogReading:
@@ -107,8 +113,8 @@ def _grep(path: str, size_bytes: int, deadline_seconds: float) -> LogReading:
     with open(path, "rb", buffering=0) as stream:
         head = stream.read(_CHUNK_BYTES)
     sample = head.split(b"\n")
-    # An estimate, from the length of the first lines: grep counts its hits only.
-    records = max(len(lines), len(sample) * size_bytes // max(1, len(head)))
+    # Of a large file an estimate, from the length of its first lines: grep counts its hits only.
+    records = max(len(lines), (len(sample) - (not sample[-1])) * size_bytes // max(1, len(head)))
     if not size_bytes:
         kind, error = "empty", "%s is empty" % path
     return LogReading(path, lines, records, tuple(sample[:SAMPLE_LINES]), error_kind=kind, error=error)

@@ -35,9 +35,12 @@ class LogReading:
     last_line: bytes = b""
     cursor: t.Optional[str] = None
     boot_id: t.Optional[str] = None
+    begins: t.Optional[float] = None  # seconds from the boot to the first line, where the source tells
     gap: bool = False  # records between the last reading and this one are gone
-    error_kind: t.Optional[str] = None  # missing_tool timeout denied truncated failed empty
+    follows: bool = False  # begins right behind the cursor that was given, so that the two readings together are whole
+    error_kind: t.Optional[str] = None  # missing_tool timeout denied truncated failed crashed garbled empty
     error: t.Optional[str] = None
+    instead_of: t.Optional[str] = None  # why the source that was asked first has nothing to say
     reference: t.Optional[float] = None  # seconds since the epoch against which dates without a year are read
 
 

@@ -67,7 +67,7 @@ _SHUTDOWN, _SLOWDOWN, _GPU_MAX = 0, 1, 3
 _DRAM, _SRAM = 2, 7
 
 
-def collect(progress: t.Optional[t.Callable[[str], None]] = None) -> _Json:
+def collect(progress: t.Optional[t.Callable[[str], object]] = None) -> _Json:
     """Everything, as JSON has it: C({"system", "count", "gpus": [{"index", "fields", "errors"}], "error"}).
 
     Values are in NVML's own units (mW, bytes, MB/s). C(errors) of a GPU names, for each value that could not be had,
@@ -94,7 +94,7 @@ def collect(progress: t.Optional[t.Callable[[str], None]] = None) -> _Json:
     return answer
 
 
-def _collect(nvml: t.Any, answer: _Json, progress: t.Callable[[str], None]) -> None:
+def _collect(nvml: t.Any, answer: _Json, progress: t.Callable[[str], object]) -> None:
     system = _Asker(nvml)
     system.ask("driver_version", "nvmlSystemGetDriverVersion")
     system.ask("nvml_version", "nvmlSystemGetNVMLVersion")
@@ -390,4 +390,4 @@ def _process_list(kind: str) -> t.Callable[[t.Any], t.List[_Json]]:
 
 if __name__ == "__main__":
     # The last word on stderr tells which GPU a hung driver was asked about.
-    print(json.dumps(collect(lambda text: print(text, file=sys.stderr, flush=True))))
+    sys.stdout.write(json.dumps(collect(lambda text: sys.stderr.write(text + "\n"))) + "\n")
