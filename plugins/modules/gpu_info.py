@@ -85,9 +85,6 @@ checks:
       description: Why the check did not run, empty when it did.
       type: str
       sample: ""
-    metrics:
-      description: Numbers read by the check.
-      type: dict
 findings:
   description: What was found, worst first.
   returned: success
@@ -149,7 +146,7 @@ simulated:
   type: bool
   sample: false
 facts:
-  description: The reading itself, RV(facts.gpu.gpus) with one entry per GPU.
+  description: The reading itself under C(gpu), its C(gpus) with one entry per GPU.
   returned: success
   type: dict
 """

@@ -44,6 +44,12 @@ options:
     type: list
     elements: str
     default: []
+  details:
+    description:
+      - Whether RV(facts) also holds every value of every GPU and every event of the log.
+      - Findings carry their own evidence without it, and a run over many nodes is quicker.
+    type: bool
+    default: false
 requirements:
   - pynvml (from nvidia-ml-py) or nvidia-smi on the node
 seealso:
@@ -104,9 +110,6 @@ checks:
       description: Why the check did not run, empty when it did.
       type: str
       sample: ""
-    metrics:
-      description: Numbers read by the check.
-      type: dict
 findings:
   description: What was found, worst first.
   returned: success
@@ -168,7 +171,7 @@ simulated:
   type: bool
   sample: false
 facts:
-  description: What each check read, by its name.
+  description: What each check rests on, by its name.
   returned: success
   type: dict
 """
@@ -186,6 +189,7 @@ def main() -> None:
             "limits": {"type": "dict", "default": {}},
             "kernel_log_source": {"type": "str", "choices": list(kernel_log.SOURCES), "default": "auto"},
             "kernel_log_paths": {"type": "list", "elements": "str", "default": []},
+            "details": {"type": "bool", "default": False},
             "xid_policy": {"type": "dict", "default": {}},
             "warning_hours": {"type": "float", "default": 24},
             "state_path": {"type": "path"},
@@ -210,6 +214,7 @@ def main() -> None:
                 policy={name: params[name] for name in ("xid_policy", "warning_hours")},
                 **shared,
             ),
+            details=params["details"],
         )
     except ValueError as exc:
         module.fail_json(msg=str(exc))

@@ -47,7 +47,7 @@ options:
     type: str
   cursor:
     description:
-      - Read only what came after this place in the journal, as RV(facts.kernel_log.cursor) of an earlier run gave it.
+      - Read only what came after this place in the journal, as C(facts.kernel_log.cursor) of an earlier run gave it.
       - O(state_path) does the same without the caller having to keep the cursor.
     type: str
   power_domains:
@@ -121,9 +121,6 @@ checks:
       description: Why the check did not run, empty when it did.
       type: str
       sample: ""
-    metrics:
-      description: Numbers read by the check.
-      type: dict
 findings:
   description: What was found, worst first.
   returned: success

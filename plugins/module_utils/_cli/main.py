@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
 import sys
@@ -30,11 +31,15 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: t.Optional[t.Sequence[str]] = None) -> int:
     """Run one command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        # What a node prints may hold characters that this terminal has none for.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     options = _parser().parse_args(argv)
     try:
         return int(options.run(options))
     except ValueError as exc:
-        print("kentino-gpu: %s" % exc, file=sys.stderr)
+        sys.stderr.write("kentino-gpu: %s\n" % exc)
         return EXIT_USAGE
     except BrokenPipeError:
         # The reader (head, less) has seen enough; nothing more may be written, not even at exit.
@@ -64,6 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
 def _check(options: argparse.Namespace) -> int:
     from .._check import gpu, health, kernel_log
     from .._report import table
@@ -73,49 +82,54 @@ def _check(options: argparse.Namespace) -> int:
     if unknown or not names:
         raise ValueError("--checks %s: expected one or more of %s" % (options.checks, ", ".join(health.CHECKS)))
     node = _node(options.node)
-    expected = dict(node.get("expected", {}))
+    expected = dict(node["expected"])
     if options.gpus is not None:
         expected["count"] = options.gpus
-    shared = {"state_path": options.state or node.get("state_path"), "deadline_seconds": options.deadline}
+    shared = {"state_path": options.state or node["state_path"], "deadline_seconds": options.deadline}
     result = health.run(
         names,
-        gpu.Options(expected=expected, limits=node.get("limits", {}), **shared),
+        gpu.Options(expected=expected, limits=node["limits"], **shared),
         kernel_log.Options(
             source="file" if options.kernel_log else "auto",
             paths=options.kernel_log,
-            policy={"xid_policy": node.get("xid_policy", {})},
+            policy={"xid_policy": node["xid_policy"]},
             **shared,
         ),
     )
     if options.json:
-        print(json.dumps(result, indent=2, sort_keys=True))
+        _write(json.dumps(result, indent=2, sort_keys=True))
     else:
-        print("\n".join(table.lines(result)))
+        _write("\n".join(table.lines(result)))
     return EXIT_STATUS[result["verdict"]]
 
 
 def _node(path: t.Optional[str]) -> t.Dict[str, t.Any]:
-    """What the inventory would say of this node: keys expected, limits, xid_policy, state_path."""
+    """What the inventory would say of this node: expected, limits, xid_policy (each empty where it does not) and state_path."""
     name = path or under_root(NODE_FILE)
+    said: t.Dict[str, t.Any] = {"expected": {}, "limits": {}, "xid_policy": {}, "state_path": None}
+    shape = "expected a JSON object with any of the keys %s" % ", ".join(said)
     try:
         with open(name, encoding="utf-8") as handle:
             node = json.load(handle)
     except FileNotFoundError:
         if path:
-            raise ValueError("%s: no such file" % path) from None
-        return {}
-    except (OSError, ValueError) as exc:
-        raise ValueError("%s: %s; expected a JSON object with expected, limits, xid_policy" % (name, exc)) from exc
-    known = {"expected", "limits", "xid_policy", "state_path"}
-    if not isinstance(node, dict) or set(node) - known:
-        raise ValueError("%s: expected a JSON object with the keys %s and no others" % (name, ", ".join(sorted(known))))
-    return node
+            raise ValueError("%s: no such file; %s" % (path, shape)) from None
+        return said
+    except (OSError, ValueError, RecursionError) as exc:
+        raise ValueError("%s: %s; %s" % (name, getattr(exc, "strerror", None) or exc, shape)) from exc
+    if not isinstance(node, dict) or set(node) - set(said):
+        raise ValueError("%s: %s and no others" % (name, shape))
+    for key, value in node.items():
+        if value is not None and not isinstance(value, str if key == "state_path" else dict):
+            raise ValueError("%s: %s is %r; expected %s" % (name, key, value, "a path" if key == "state_path" else "an object"))
+        said[key] = said[key] if value is None else value
+    return said
 
 
 def _explain(options: argparse.Namespace) -> int:
     from . import explain
 
-    print(explain.explain(" ".join(options.what)))
+    _write(explain.explain(" ".join(options.what)))
     return 0
 
 
@@ -125,5 +139,5 @@ def _parse(options: argparse.Namespace) -> int:
     rc = None if options.rc == "none" else int(options.rc)
     answer = importlib.import_module(".parse_" + options.kind, __package__).answer
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    print(json.dumps(answer(text, rc)))
+    _write(json.dumps(answer(text, rc)))
     return 0

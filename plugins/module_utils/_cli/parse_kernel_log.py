@@ -10,7 +10,8 @@ import datetime
 import typing as t
 
 from .._judge import incident_weight
-from .._judge.kernel_log import Incident, KernelPolicy, incidents, judge
+from .._judge.incidents import Incident
+from .._judge.kernel_log import KernelPolicy, incidents, judge
 from .._parse import kernel_log
 from .._parse.kernel_log_records import KernelLog, Origin, XidEvent
 from .._report.model import NODE, Finding, urgent, worst

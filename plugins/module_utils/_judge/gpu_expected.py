@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import typing as t
 
+from .._knowledge.nearest import hint
 from .._parse import pci_address
 
 _DEVICE = re.compile(r"(?:(?:0x)?([0-9a-f]{4}):)?(?:0x)?([0-9a-f]{4})")
@@ -28,9 +28,7 @@ def check_expected(expected: t.Optional[t.Mapping[str, t.Any]]) -> t.Dict[str, t
     checked: t.Dict[str, t.Any] = {}
     for key, value in (expected or {}).items():
         if key not in _KEYS:
-            near = difflib.get_close_matches(str(key), _KEYS, 1)
-            hint = "did you mean '%s'?" % near[0] if near else "use any of: %s" % ", ".join(_KEYS)
-            raise ValueError("gpu_expected: '%s' is no key of it; %s" % (key, hint))
+            raise ValueError("gpu_expected: '%s' is no key of it; %s" % (key, hint(key, _KEYS)))
         if value is None:
             continue
         try:

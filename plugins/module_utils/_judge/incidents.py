@@ -15,9 +15,7 @@ from .._report.model import ACTIONS, SEVERITIES, Finding, Subject
 from . import incident_weight, kernel_clock, repeats
 from .incident_folding import DETAIL_OF_48, WAKE, Case, fold
 from .incident_weight import Weight
-from .kernel_policy import KernelPolicy
-
-MAX_EVIDENCE = 5
+from .kernel_policy import MAX_EVIDENCE, KernelPolicy
 
 # Of numbers that are equally bad the one that explains the others: a lost GPU answers nothing any more, a failed repair
 # decides over the error that asked for it, and a memory error is behind what the GPU's firmware then complains of.

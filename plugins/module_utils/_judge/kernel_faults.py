@@ -14,9 +14,9 @@ from .._knowledge.kernel_events import EVENTS, UNKNOWN, KernelEvent
 from .._parse.kernel_log_records import AerError, DriverFault, KernelLog, Origin, SxidEvent
 from .._report.model import NODE, Finding, Subject
 from . import kernel_clock
-from .incidents import MAX_EVIDENCE, Judged, gpu_subject
+from .incidents import Judged, gpu_subject
 from .kernel_clock import Moment
-from .kernel_policy import KernelPolicy
+from .kernel_policy import MAX_EVIDENCE, KernelPolicy
 
 # Losses that take the links of a switch down with them.
 _LOSSES = frozenset({74, 79})

@@ -10,35 +10,53 @@ import typing as t
 
 from .._parse.kernel_log_records import KernelLog
 from .._report.model import ACTIONS, NODE, VERDICTS, Finding
-from . import kernel_faults, kernel_host
-from .incidents import MAX_EVIDENCE, Incident, judge_cases, merged, to_incident
-from .kernel_policy import KernelPolicy
-from .power_loss import judge_power
+from .kernel_policy import MAX_EVIDENCE, KernelPolicy
 
-__all__ = ["Incident", "KernelPolicy", "incidents", "judge"]
+if t.TYPE_CHECKING:
+    from .incidents import Incident
+
+__all__ = ["KernelPolicy", "incidents", "judge"]
 
 
 def judge(log: KernelLog, policy: KernelPolicy) -> t.Tuple[Finding, ...]:
     """Everything found, worst first. Nothing found in a log that was read: no finding."""
+    found = [*_about_the_log(log), *(_about_events(log, policy) if _eventful(log) else ())]
+    return tuple(sorted(found, key=lambda one: (-VERDICTS.index(one.verdict), -ACTIONS.index(one.action))))
+
+
+def _eventful(log: KernelLog) -> bool:
+    return any(_families(log)) or bool(log.affected) or log.recovered is False
+
+
+def _families(log: KernelLog) -> t.Tuple[t.Sequence[t.Any], ...]:
+    return (log.events, log.sxids, log.driver_faults, log.aer, log.oom, log.storage, log.other)
+
+
+def _about_events(log: KernelLog, policy: KernelPolicy) -> t.Iterator[Finding]:
+    # Ansible compiles whatever a module imports anew on every node: a healthy one has no event, and needs none of this.
+    from . import kernel_faults, kernel_host
+    from .incidents import judge_cases, merged, to_incident
+    from .power_loss import judge_power
+
     judged = judge_cases(log, policy)
     # Before the incidents are put into words: a lost supply changes what is to be done about its GPUs.
-    supplies = judge_power(judged, policy)
-    found = [
-        *_about_the_log(log),
-        *supplies,
-        *merged(to_incident(one, log, policy).finding for one in judged),
-        *kernel_faults.judge_sxids(log, policy, judged),
-        *kernel_faults.judge_driver(log, policy, judged),
-        *kernel_faults.judge_aer(log, policy),
-        *kernel_host.judge_oom(log, policy),
-        *kernel_host.judge_storage(log, policy),
-        *kernel_host.judge_other(log, policy),
-    ]
-    return tuple(sorted(found, key=lambda one: (-VERDICTS.index(one.verdict), -ACTIONS.index(one.action))))
+    yield from judge_power(judged, policy)
+    yield from merged(to_incident(one, log, policy).finding for one in judged)
+    yield from kernel_faults.judge_sxids(log, policy, judged)
+    yield from kernel_faults.judge_driver(log, policy, judged)
+    yield from kernel_faults.judge_aer(log, policy)
+    yield from kernel_host.judge_oom(log, policy)
+    yield from kernel_host.judge_storage(log, policy)
+    yield from kernel_host.judge_other(log, policy)
 
 
 def incidents(log: KernelLog, policy: KernelPolicy) -> t.Tuple[Incident, ...]:
     """One for each cause on each GPU, in the order of the log."""
+    if not log.events and not log.driver_faults:
+        return ()
+    from .incidents import judge_cases, to_incident
+    from .power_loss import judge_power
+
     judged = judge_cases(log, policy)
     judge_power(judged, policy)
     return tuple(to_incident(one, log, policy) for one in sorted(judged, key=lambda one: one.case.first.order))
@@ -46,8 +64,7 @@ def incidents(log: KernelLog, policy: KernelPolicy) -> t.Tuple[Incident, ...]:
 
 def _about_the_log(log: KernelLog) -> t.Iterator[Finding]:
     """What could not be read is not evidence of health."""
-    families = (log.events, log.sxids, log.driver_faults, log.aer, log.oom, log.storage, log.other)
-    if not log.kernel_lines and not any(families):
+    if not log.kernel_lines and not any(_families(log)):
         read = "%s read, none of them a kernel's" % _count(log.lines, "line") if log.lines else "no line was read"
         yield Finding(
             "kernel_log.empty",

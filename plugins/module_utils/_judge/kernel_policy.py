@@ -11,10 +11,14 @@ import math
 import typing as t
 from dataclasses import dataclass, field
 
-from .._knowledge import kernel_log_limits, xid_catalogue
+from .._knowledge import kernel_log_limits
 from .._parse.pci_address import normalise
 
+if t.TYPE_CHECKING:
+    from .._knowledge.xid_catalogue import XidEntry
+
 BOOTS = ("current", "all")
+MAX_EVIDENCE = 5  # lines of each finding
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,11 @@ class KernelPolicy:
     warning_hours: float = 24  # older warnings are history
     boot: str = "current"  # current: what an earlier boot said is history
     limits: t.Mapping[str, t.Any] = field(default_factory=dict)  # overrides of kernel_log_limits
-    lookup: t.Callable[[int], xid_catalogue.XidEntry] = field(init=False, compare=False, repr=False)
+    lookup: t.Callable[[int], XidEntry] = field(init=False, compare=False, repr=False)
     limit: t.Mapping[str, t.Union[int, float]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lookup", xid_catalogue.with_overrides(self.xid_policy))
+        object.__setattr__(self, "lookup", _lookup(self.xid_policy))
         object.__setattr__(self, "limit", kernel_log_limits.limits(self.limits))
         object.__setattr__(self, "power_domains", _domains(self.power_domains))
         object.__setattr__(self, "gpu_pci", tuple(normalise(str(address)) or str(address) for address in self.gpu_pci))
@@ -55,6 +59,22 @@ class KernelPolicy:
                 "policy of the kernel log has %s, expected any of %s; correct or remove it" % (", ".join(wrong), ", ".join(known))
             )
         return cls(**{key: value for key, value in values.items() if value is not None})
+
+
+def _lookup(overrides: t.Mapping[t.Any, t.Any]) -> t.Callable[[int], XidEntry]:
+    """The catalogue is large, and a log without an Xid does not need it; what the inventory says is checked at once."""
+    known: t.List[t.Callable[[int], XidEntry]] = []
+
+    def lookup(xid: int) -> XidEntry:
+        if not known:
+            from .._knowledge import xid_catalogue
+
+            known.append(xid_catalogue.with_overrides(overrides))
+        return known[0](xid)
+
+    if overrides:
+        lookup(0)
+    return lookup
 
 
 def _domains(given: t.Any) -> t.Dict[str, t.Tuple[str, ...]]:

@@ -11,8 +11,8 @@ import typing as t
 from .._parse.pci_address import normalise
 from .._report.model import Finding, Subject
 from . import kernel_clock
-from .incidents import MAX_EVIDENCE, Judged
-from .kernel_policy import KernelPolicy
+from .incidents import Judged
+from .kernel_policy import MAX_EVIDENCE, KernelPolicy
 
 _ADVICE = (
     "Look at the power supply that these GPUs share before touching any of them: its switch, mains plug, fuse, cables and the BMC's power"

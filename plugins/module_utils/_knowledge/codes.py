@@ -330,6 +330,105 @@ CODES: t.Tuple[CodeEntry, ...] = (
     CodeEntry(
         "nccl.rows_missing", "The table has fewer sizes than were asked for", INFO, "none", "Mostly too little memory for the largest ones."
     ),
+    # Under load: what was seen of the GPUs while burn-in or a test loaded them
+    CodeEntry("load.", "What was seen of a GPU under load is not as it should be", WARN, "none", "Read the message."),
+    CodeEntry(
+        "load.throttled",
+        "Clocks were cut under load because of heat or power",
+        FAIL,
+        "check_cooling",
+        "Too hot: fans, air flow, dust. Power brake: plugs, cables and the load of the power supply.",
+    ),
+    CodeEntry("load.link_fell", "The PCIe link fell to a slower speed under load and stayed there", FAIL, "reseat", _RESEAT),
+    CodeEntry(
+        "load.low_power",
+        "The GPU never came near its power limit under load, so full load was not tested",
+        WARN,
+        "check_power",
+        "Run it with tensor cores and most of the memory. One GPU below its siblings: look at its clocks and cables.",
+    ),
+    CodeEntry(
+        "load.low_clock",
+        "A GPU runs at lower clocks than its siblings under the same load",
+        WARN,
+        "check_cooling",
+        "Look at heat and power.",
+    ),
+    CodeEntry("load.unseen", "A GPU was never seen under load, although it should have been loaded", UNKNOWN, "none", _AGAIN),
+    CodeEntry(
+        "load.unsampled",
+        "The driver told nothing of the GPUs for too long while they were loaded",
+        UNKNOWN,
+        "none",
+        "A driver that blocks under load is a sign by itself: look at corrected memory errors and at the kernel log.",
+    ),
+    CodeEntry("load.shared", "Others came onto a GPU while it was tested", WARN, "look_at_code", "Keep the node free; run it again."),
+    CodeEntry("load.left_running", "Something of a test still uses a GPU after it was killed", WARN, "look_at_code", "End it by hand."),
+    # Steps of a preflight
+    CodeEntry(
+        "burn.busy", "GPUs are in use, or it cannot be told whether they are: nothing was run", FAIL, "look_at_code", "End what uses them."
+    ),
+    CodeEntry("burn.stopped", "The burn-in was stopped early, on a failure that is certain", FAIL, "none", "See what it was stopped for."),
+    CodeEntry(
+        "dcgm.busy", "GPUs are in use, or it cannot be told whether they are: nothing was run", FAIL, "look_at_code", "End what uses them."
+    ),
+    CodeEntry(
+        "dcgm.mig",
+        "MIG is on: the diagnostic cannot run on this node",
+        UNKNOWN,
+        "none",
+        "Turn MIG off for the test, or test the jobs' way.",
+    ),
+    CodeEntry(
+        "dcgm.retried",
+        "A test that is known to fail right after another passed when run again",
+        INFO,
+        "none",
+        "Nothing: both results are kept.",
+    ),
+    CodeEntry(
+        "dcgm.profiling",
+        "Metrics of the exporter could not be paused during the test",
+        INFO,
+        "none",
+        "Nothing, unless tests failed for it.",
+    ),
+    CodeEntry(
+        "dcgm.profiling_paused",
+        "Metrics of the exporter are still paused after the test",
+        WARN,
+        "none",
+        "Run dcgmi profile --resume, or restart the exporter.",
+    ),
+    CodeEntry(
+        "nccl.busy", "GPUs are in use, or it cannot be told whether they are: nothing was run", FAIL, "look_at_code", "End what uses them."
+    ),
+    CodeEntry(
+        "nccl.p2p_hang",
+        "Peer-to-peer transfers hang; without them the GPUs work together",
+        WARN,
+        "look_at_code",
+        "Run jobs with NCCL_P2P_DISABLE=1, or look at IOMMU, ACS and BAR size.",
+    ),
+    CodeEntry(
+        "nccl.p2p_failed",
+        "The test fails with peer-to-peer transfers; without them the GPUs work together",
+        WARN,
+        "look_at_code",
+        "Run jobs with NCCL_P2P_DISABLE=1, or look at IOMMU, ACS and BAR size.",
+    ),
+    CodeEntry("nccl.report", "The test's own report file could not be used; its printed table was", INFO, "none", "Nothing."),
+    CodeEntry("nccl.disagree", "Printed table and report file of one run disagree: neither is believed", UNKNOWN, "none", _AGAIN),
+    CodeEntry(
+        "nccl.slow_node", "Every group of nodes with this one in it is slow or fails", FAIL, "look_at_code", "Look at its NICs and cables."
+    ),
+    CodeEntry(
+        "nccl.between_nodes",
+        "Groups of nodes are good by themselves and bad together",
+        FAIL,
+        "look_at_code",
+        "Look at the switches and cables between them.",
+    ),
 )
 
 

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import typing as t
 
+from .nearest import hint
 from .thresholds import Number, Threshold
 
 _READ = "2026-11-29"
@@ -122,9 +122,7 @@ def limits(overrides: t.Optional[t.Mapping[str, t.Any]] = None) -> t.Dict[str, N
     values: t.Dict[str, Number] = {threshold.key: threshold.value for threshold in THRESHOLDS}
     for key, value in (overrides or {}).items():
         if key not in values:
-            near = difflib.get_close_matches(str(key), values, 1)
-            hint = "did you mean '%s'?" % near[0] if near else "use one of: %s" % ", ".join(sorted(values))
-            raise ValueError("kernel log limits: '%s' is no limit of the kernel log; %s" % (key, hint))
+            raise ValueError("kernel log limits: '%s' is no limit of the kernel log; %s" % (key, hint(key, sorted(values))))
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
             unit = next(threshold.unit for threshold in THRESHOLDS if threshold.key == key)
             raise ValueError(

@@ -10,10 +10,11 @@ override it where you know better).
 
 from __future__ import annotations
 
-import difflib
 import math
 import typing as t
 from dataclasses import dataclass
+
+from .nearest import hint
 
 Number = t.Union[int, float]
 
@@ -203,6 +204,116 @@ THRESHOLDS: t.Tuple[Threshold, ...] = (
         )
         for generation, value in sorted(_REPLAYS.items())
     ),
+    # Under load: burn-in, and whatever else is run while the GPUs are sampled.
+    Threshold(
+        "load_utilisation_pct",
+        50,
+        "percent",
+        "a GPU at or above this utilisation counts as loaded; what is judged under load is judged in these samples",
+        "no source found; burn-in keeps a GPU near 100, between two batches it may fall for a moment",
+        _READ,
+        "own",
+    ),
+    Threshold(
+        "load_power_share_pct",
+        70,
+        "percent of the power limit",
+        "highest draw seen under a burn-in; a warning below it, because such a load does not show what full load would",
+        "no figure published; wilicc/gpu-burn#114 reports loads far below the limit, single precision without tensor cores draws least",
+        _READ,
+        "own",
+    ),
+    Threshold(
+        "load_throttle_share_pct",
+        20,
+        "percent of the loaded time",
+        "clocks cut because of heat or power; hardware: a warning at once and critical above it, the driver's own cut: a warning above it",
+        "oracle-quickstart/oci-hpc: throttled for more than 20 percent of the time",
+        _READ,
+        "field",
+    ),
+    Threshold(
+        "load_slow_tolerance_pct",
+        10,
+        "percent below the median of the siblings",
+        "throughput or SM clock of a GPU against those of the same model in the node, slow side only; a warning below it",
+        "huggingface/gpu-fryer: 10 percent below the best GPU",
+        _READ,
+        "field",
+    ),
+    Threshold(
+        "load_temperature_seconds",
+        300,
+        "seconds",
+        "time above temperature_c under load; critical beyond it",
+        "Kentino alert policy: page above 85 degrees for more than 5 minutes",
+        _READ,
+        "own",
+    ),
+    Threshold(
+        "load_silence_seconds",
+        60,
+        "seconds",
+        "longest time without a sample under load; beyond it what happened meanwhile is not known",
+        "NVIDIA/DCGM#313: a card with failing memory let its tools wait for more than 45 seconds under load",
+        _READ,
+        "own",
+    ),
+    Threshold(
+        "burn_seconds",
+        60,
+        "seconds",
+        "shortest burn-in in single precision that proves anything: a large card needs some 10 seconds for each progress record",
+        "wilicc/gpu-burn: two batches over 90 percent of the memory come before the first record; issue 124, a run too short for one",
+        _READ,
+        "own",
+    ),
+    Threshold(
+        "burn_doubles_seconds",
+        180,
+        "seconds",
+        "the same in double precision, of which GeForce and L40S cards compute 1/64: a batch takes a minute",
+        "wilicc/gpu-burn, 1.1 TFLOP for each matrix product; NVIDIA data sheets for the rate",
+        _READ,
+        "own",
+    ),
+    # Longest time for dcgmi diag by level.
+    Threshold(
+        "dcgm_seconds_level1",
+        300,
+        "seconds",
+        "dcgmi diag -r 1 on up to 8 GPUs; then it is ended and the verdict unknown",
+        "NVIDIA DCGM documentation: seconds; with margin for a host engine that has to start",
+        _READ,
+        "own",
+    ),
+    Threshold(
+        "dcgm_seconds_level2",
+        1800,
+        "seconds",
+        "dcgmi diag -r 2, likewise",
+        "AWS SageMaker HyperPod limits it to 30 minutes; 2 to 10 minutes are reported",
+        _READ,
+        "field",
+    ),
+    Threshold(
+        "dcgm_seconds_level3",
+        3600,
+        "seconds",
+        "dcgmi diag -r 3, likewise",
+        "AWS SageMaker HyperPod limits it to 60 minutes; 10 to 15 minutes are reported",
+        _READ,
+        "field",
+    ),
+    Threshold(
+        "dcgm_seconds_level4",
+        10800,
+        "seconds",
+        "dcgmi diag -r 4, likewise",
+        "AWS SageMaker HyperPod limits it to 180 minutes; 45 to 135 minutes are reported",
+        _READ,
+        "field",
+    ),
 )
 
 
@@ -211,9 +322,7 @@ def limits(overrides: t.Optional[t.Mapping[str, t.Any]] = None) -> t.Dict[str, N
     values: t.Dict[str, Number] = {threshold.key: threshold.value for threshold in THRESHOLDS}
     for key, value in (overrides or {}).items():
         if key not in values:
-            near = difflib.get_close_matches(str(key), values, 1)
-            hint = "did you mean '%s'?" % near[0] if near else "use one of: %s" % ", ".join(sorted(values))
-            raise ValueError("limits: '%s' is no threshold of kentino.gpu; %s" % (key, hint))
+            raise ValueError("limits: '%s' is no threshold of kentino.gpu; %s" % (key, hint(key, sorted(values))))
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             unit = next(threshold.unit for threshold in THRESHOLDS if threshold.key == key)
             raise ValueError(

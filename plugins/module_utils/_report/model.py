@@ -149,7 +149,6 @@ class Check:
             "action": self.action,
             "evidence": self.evidence,
             "skipped": self.skipped,
-            "metrics": dict(self.metrics),
         }
 
 

@@ -10,7 +10,8 @@ import datetime
 import typing as t
 
 from ansible_collections.kentino.gpu.plugins.module_utils._judge import kernel_log as judge
-from ansible_collections.kentino.gpu.plugins.module_utils._judge.kernel_log import Incident, KernelPolicy
+from ansible_collections.kentino.gpu.plugins.module_utils._judge.incidents import Incident
+from ansible_collections.kentino.gpu.plugins.module_utils._judge.kernel_log import KernelPolicy
 from ansible_collections.kentino.gpu.plugins.module_utils._parse.kernel_log_records import (
     AerError,
     DriverFault,

@@ -43,7 +43,7 @@ def test_what_was_checked_can_be_checked_again() -> None:
     ("given", "sentence"),
     [
         pytest.param({"pci_width": 16}, "'pci_width' is no key of it; did you mean 'pcie_width'?", id="misspelt"),
-        pytest.param({"zzz": 1}, "'zzz' is no key of it; use any of: count, device_id", id="unlike any"),
+        pytest.param({"zzz": 1}, "'zzz' is no key of it; use one of: count, device_id", id="unlike any"),
         pytest.param({"pcie_width": "x16"}, "pcie_width is 'x16'; expected a whole number: write it without quotes", id="width as text"),
         pytest.param({"count": True}, "count is True; expected a whole number", id="count as boolean"),
         pytest.param({"count": -1}, "count is -1; expected a whole number", id="count below zero"),

@@ -61,7 +61,7 @@ def test_a_margin_may_be_negative(value: int) -> None:
     ("overrides", "sentence"),
     [
         pytest.param({"temprature_c": 80}, "'temprature_c' is no threshold of kentino.gpu; did you mean 'temperature_c'", id="misspelt"),
-        pytest.param({"x": 80}, "'x' is no threshold of kentino.gpu; use one of: ecc_correctable_growth, ", id="unlike any"),
+        pytest.param({"x": 80}, "'x' is no threshold of kentino.gpu; use one of: burn_doubles_seconds, ", id="unlike any"),
         pytest.param({3: 80}, "'3' is no threshold", id="a number as key"),
         pytest.param({"temperature_c": "83"}, "temperature_c is '83'; expected a number of degrees Celsius. Write it without", id="text"),
         pytest.param({"temperature_c": True}, "temperature_c is True; expected a number", id="boolean"),
