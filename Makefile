@@ -10,7 +10,7 @@ SHELL := /bin/bash
 JOBS ?= 2
 TOOLS := tests/tools
 COLLECTION := .collections/ansible_collections/kentino/gpu
-STAGES := node-images core-floor core-newest molecule unit unit-newest unit-python39 ansible-lint lint types docs package demo-run
+STAGES := node-images core-floor core-newest molecule unit unit-newest unit-python39 ansible-lint lint types docs package torchrun demo-run
 
 # The repository is the root of the collection, but Ansible and Python look for it under ansible_collections/kentino/gpu.
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.collections
@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv-demo/.ready $(COLLECTION) ## the health gate on a healthy simulated 8-GPU node, then on one that lost a GPU (no root, GPU or container)
+demo: .venv-demo/.ready $(COLLECTION) ## the gate on a healthy simulated 8-GPU node, on one that lost a GPU, then a preflight (no root, GPU or container)
 	@PATH="$(CURDIR)/.venv-demo/bin:$$PATH" $(TOOLS)/demo
 
 check: .venv/.ready $(COLLECTION) ## the inner loop, under a minute: ruff, mypy, unit tests
@@ -58,6 +58,9 @@ $(COLLECTION):
 .venv-newest/.ready: $(TOOLS)/requirements-newest.txt
 	@$(TOOLS)/venv .venv-newest $< 3.13 3.14 3.12
 
+.venv-torch/.ready: $(TOOLS)/requirements-torch.txt
+	@$(TOOLS)/venv .venv-torch $< 3.11 3.12 3.13
+
 # The inner loop
 
 quick-lint:
@@ -67,8 +70,10 @@ quick-lint:
 quick-types:
 	@.venv/bin/mypy
 
+# Without what starts processes of its own (the simulated tools, whole checks, playbooks): "make test" has all of it.
 quick-unit:
-	@.venv/bin/pytest -q --numprocesses=$(JOBS)
+	@.venv/bin/pytest -q --numprocesses=$(JOBS) --ignore=tests/unit/simulator --ignore=tests/unit/plugins/action \
+		--ignore=tests/unit/plugins/module_utils/_check --ignore=tests/unit/plugins/module_utils/_probe --ignore=tests/unit/plugins/modules
 
 # Everything. The longest first: what is left at the end is short.
 
@@ -94,6 +99,9 @@ unit-newest: .venv-newest/.ready $(COLLECTION)
 
 unit-python39: $(COLLECTION)
 	@$(TOOLS)/stage $@ $(TOOLS)/node_python 3.9
+
+torchrun: .venv-torch/.ready $(COLLECTION)
+	@$(TOOLS)/stage $@ .venv-torch/bin/pytest -q tests/dryrun
 
 ansible-lint: .venv/.ready $(COLLECTION)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(TOOLS)/stage $@ ansible-lint --offline --strict

@@ -195,7 +195,6 @@ def main() -> None:
             "state_path": {"type": "path"},
             "deadline_seconds": {"type": "float", "default": 20},
         },
-        required_if=[("kernel_log_source", "file", ["kernel_log_paths"])],
         supports_check_mode=True,
     )
     params = module.params

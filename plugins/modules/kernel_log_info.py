@@ -38,7 +38,9 @@ options:
     type: bool
     default: false
   boot:
-    description: Which boots of the journal to read. Events of earlier boots are reported and do not fail the running one.
+    description:
+      - Which boots to read. Events of earlier boots are reported and do not fail the running one.
+      - With O(source=file) the log may be of any machine and time. V(current) judges its last boot, V(all) each of them.
     type: str
     choices: [current, all]
     default: current
@@ -210,7 +212,6 @@ def main() -> None:
             "state_path": {"type": "path"},
             "deadline_seconds": {"type": "float", "default": 20},
         },
-        required_if=[("source", "file", ["paths"])],
         supports_check_mode=True,
     )
     params = dict(module.params)

@@ -27,7 +27,7 @@ _IDENTITY = ("uuid", "serial", "index")
 # nvidia-smi -q -x prints some 30 kB for a GPU, and a block for each process. Of a tool gone mad the beginning is enough: the node
 # waits while it is parsed.
 _MAX_SMI_BYTES = 2 << 20
-_MAD_SMI_BYTES = 1 << 17
+_MAD_SMI_BYTES = 1 << 15
 _LAST_WORDS_BYTES = 1000
 
 

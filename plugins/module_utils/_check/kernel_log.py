@@ -60,7 +60,11 @@ def run(options: Options) -> t.Tuple[Check, t.Dict[str, t.Any]]:
     ValueError where an option is wrong, before anything is asked of the node.
     """
     command.check_deadline(options.deadline_seconds)
-    policy = judge.KernelPolicy.from_mapping({**options.policy, "now_usec": int(time.time() * 1e6), "boot": options.boot})
+    if options.source == "file" and not options.paths:
+        raise ValueError("the kernel log is to be read from a file and none is named; expected one path or pattern at least")
+    # In this node's own log what an earlier boot said is history, in a file from elsewhere there may be no running boot.
+    judged = "current" if options.boot == "all" and options.source != "file" else options.boot
+    policy = judge.KernelPolicy.from_mapping({**options.policy, "now_usec": int(time.time() * 1e6), "boot": judged})
     boot_id = journal.boot_id()
     state_path = options.state_path if options.source != "file" else None
     remembered, complaint = state.load(state_path) if state_path else ({}, None)
@@ -112,8 +116,7 @@ def _read_files(options: Options) -> t.List[LogReading]:
 
     names = [name for path in options.paths for name in log_file.expand(path, options.rotated)]
     if not names:
-        missing = ", ".join(options.paths) or "no path was given"
-        return [LogReading("file", error_kind="failed", error="no log file found: %s" % missing)]
+        return [LogReading("file", error_kind="failed", error="no log file found: %s" % ", ".join(options.paths))]
     until = time.monotonic() + options.deadline_seconds
     readings = [log_file.scan(name, max(0.1, until - time.monotonic())) for name in names]
     # A log is empty right after its rotation: no fault where its older generations have something to say.

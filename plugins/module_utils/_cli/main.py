@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _write(text: str) -> None:
     sys.stdout.write(text + "\n")
+    sys.stdout.flush()  # here and not at exit, where nobody would notice that the reader is gone
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -190,12 +190,18 @@ def _judge_exit_status(record: DcgmDiag, findings: t.Sequence[Finding]) -> t.Ite
     if status % 256 == dcgm_errors.STATUS_ISOLATE:
         if not any(finding.verdict == "fail" for finding in findings):
             yield Finding("dcgm.exit_status", "critical", NODE, message + ", and no result shows which", "contact_vendor")
-    elif record.complete and (status % 256 != dcgm_errors.STATUS_ERROR or not _any_failed(record)):
+    elif record.complete and (status % 256 != dcgm_errors.STATUS_ERROR or not (_any_failed(record) or _any_error(record))):
         yield _unknown("dcgm.exit_status", NODE, message)
 
 
 def _any_failed(record: DcgmDiag) -> bool:
     return any(test.status == "fail" for run in record.runs for test in run.tests)
+
+
+def _any_error(record: DcgmDiag) -> bool:
+    """From DCGM 4.0 on an error that a test records and passes with makes the status one of an error as well."""
+    tests = [test for run in record.runs for test in run.tests]
+    return any(test.errors or any(result.errors for result in test.results) for test in tests)
 
 
 def _merged(findings: t.Iterable[Finding]) -> t.Tuple[Finding, ...]:

@@ -60,12 +60,11 @@ def _is_software(test: DiagTest) -> bool:
 
 
 def tested_gpus(run: DiagRun) -> t.Set[int]:
-    return {
-        result.id
-        for test in run.tests
-        for result in test.results
-        if result.group == "GPU" and result.id is not None and result.status in EXECUTED
-    }
+    return {gpu for test in run.tests for gpu in _executed(test)}
+
+
+def _executed(test: DiagTest) -> t.Set[int]:
+    return {result.id for result in test.results if result.group == "GPU" and result.id is not None and result.status in EXECUTED}
 
 
 def _known_gpus(run: DiagRun) -> t.Set[int]:
@@ -75,8 +74,8 @@ def _known_gpus(run: DiagRun) -> t.Set[int]:
 
 def _gpu(run: DiagRun, gpu: int, tested: bool) -> t.Iterator[Gap]:
     if not tested:
-        # Without any result that names a GPU (DCGM 2, level 1) nothing can be said of one.
-        if tested_gpus(run):
+        # Deployment names a GPU only where it has something to say of it, so at level 1 nothing can be said of the others.
+        if any(not _is_software(test) and _executed(test) for test in run.tests):
             yield Gap("not_covered", "no test ran on GPU %d" % gpu, gpu)
         return
     left_out = [test.name for test in run.tests if _left_out(test, gpu)]
@@ -88,7 +87,7 @@ def _left_out(test: DiagTest, gpu: int) -> bool:
     """In Deployment, DCGM 3.3 names a GPU only where it has something to say of it."""
     if _is_software(test):
         return False
-    executed = {result.id for result in test.results if result.group == "GPU" and result.status in EXECUTED}
+    executed = _executed(test)
     # A status that is not understood is a finding of its own.
     other = {result.id for result in test.results if result.group == "GPU" and result.status == "unknown"}
     return bool(executed) and gpu not in executed and gpu not in other

@@ -190,6 +190,10 @@ def judge_fabric(gpu: Gpu, context: Context) -> t.Iterator[Finding]:
         message = "fabric state Completed, its status is not told, Success needed"
         yield found(gpu, "gpu.fabric", "warning", message, undetermined=True)
         return
+    if "\ufffd" in (gpu.fabric_state or "") + (gpu.fabric_status or ""):
+        message = "the fabric state came garbled, Completed with Success needed: '%s', '%s'" % (gpu.fabric_state, gpu.fabric_status)
+        yield found(gpu, "gpu.fabric", "warning", message, undetermined=True)
+        return
     message = "fabric state '%s', status '%s'; Completed with Success needed, CUDA error 802 would follow" % (
         gpu.fabric_state or "not supported",
         gpu.fabric_status or "not told",

@@ -77,7 +77,9 @@ def judge_reading(context: Context) -> t.Iterator[Finding]:
     elif reading.error_kind is not None:
         code, severity, action, message, advice = _UNREADABLE.get(reading.error_kind, _OTHER)
         about = Subject("tool", _TOOLS.get(reading.source, "nvidia-smi")) if code.startswith("tool.") else NODE
-        yield Finding(code, severity, about, "%s (source %s)" % (message, reading.source), action, _said(context), advice, True)
+        why = " ".join((reading.error or "").split())
+        message = "%s (source %s%s)" % (message, reading.source, ": " + why[:160] if why else "")
+        yield Finding(code, severity, about, message, action, _said(context), advice, True)
     elif not reading.gpus and not reading.lost:
         yield _none(context)
     elif not reading.complete:

@@ -44,6 +44,101 @@ _AGAIN = "Run the check again; nothing is said about the hardware."
 # A code that is here decides over its beginning.
 CODES: t.Tuple[CodeEntry, ...] = (
     # GPU: presence and state
+    CodeEntry("dryrun.", "The dry run did not show that the GPUs can train together", UNKNOWN, "none", "Read the message; run it again."),
+    CodeEntry(
+        "dryrun.busy",
+        "GPUs are in use, or it cannot be told whether they are: nothing was run",
+        FAIL,
+        "look_at_code",
+        "End what uses them.",
+    ),
+    CodeEntry(
+        "dryrun.rank_died",
+        "A rank of the dry run ended of itself; the others only waited for it",
+        FAIL,
+        "look_at_code",
+        "The message says how it ended; read the kernel log of that time.",
+    ),
+    CodeEntry(
+        "dryrun.rank_hung",
+        "A rank did not enter the collective in which the others waited",
+        FAIL,
+        "reset_gpu",
+        "Read the kernel log of that time for an Xid first; state D means a reboot.",
+    ),
+    CodeEntry(
+        "dryrun.straggler",
+        "A rank computes longer than the others, which wait for it",
+        WARN,
+        "check_cooling",
+        "Look at clocks, power limit, throttling and who else uses this GPU and its CPU.",
+    ),
+    CodeEntry(
+        "dryrun.loss_not_finite",
+        "A rank computed a loss that is no number",
+        FAIL,
+        "contact_vendor",
+        "Test this GPU alone; if all ranks did, suspect precision or build first.",
+    ),
+    CodeEntry(
+        "dryrun.gradient_not_finite",
+        "A rank computed a gradient that is no number",
+        FAIL,
+        "contact_vendor",
+        "Test this GPU alone; if only the sum overflows, take bfloat16.",
+    ),
+    CodeEntry(
+        "dryrun.loss_differs",
+        "A rank computed another loss than the others from the same batch and weights",
+        FAIL,
+        "contact_vendor",
+        "Test this GPU alone before it is trusted.",
+    ),
+    CodeEntry(
+        "dryrun.gradient_differs",
+        "A rank computed another gradient than the others",
+        FAIL,
+        "contact_vendor",
+        "Test this GPU alone before it is trusted.",
+    ),
+    CodeEntry(
+        "dryrun.collective_wrong",
+        "A collective handed on something else than the ranks sent",
+        FAIL,
+        "contact_vendor",
+        "Run nccl_test with P2P on and off; look at ACS and IOMMU.",
+    ),
+    CodeEntry(
+        "dryrun.oom",
+        "An allocation failed at this size; the message names the cause",
+        FAIL,
+        "look_at_code",
+        "Follow the advice of the finding: size, another process, fragmentation or a limit.",
+    ),
+    CodeEntry(
+        "dryrun.alloc_retries",
+        "PyTorch had to give memory back to go on: no room is left at this size",
+        WARN,
+        "look_at_code",
+        "A smaller batch or shorter sequence, or expandable segments.",
+    ),
+    CodeEntry(
+        "dryrun.no_gpu",
+        "PyTorch could not use a GPU, or does not say which one it used",
+        FAIL,
+        "look_at_code",
+        "Compare with nvidia-smi: driver, build of PyTorch, fabric, CUDA_VISIBLE_DEVICES.",
+    ),
+    CodeEntry("dryrun.rank_count", "Not as many ranks, or not as many GPUs, took part as expected", UNKNOWN, "none", _AGAIN),
+    CodeEntry("dryrun.incomplete", "The dry run did not come to its end, and nothing shows why", UNKNOWN, "none", _AGAIN),
+    CodeEntry("dryrun.exit_status", "torchrun ended with a bad status after a clean run", UNKNOWN, "none", _AGAIN),
+    CodeEntry(
+        "dryrun.drill",
+        "A fault was asked for: nothing is said about the hardware",
+        UNKNOWN,
+        "none",
+        "Unset KENTINO_DRYRUN_FAULT for a real run.",
+    ),
     CodeEntry(
         "gpu.", "Something about a GPU as the driver describes it", WARN, "look_at_code", "Read the finding's own message and advice."
     ),
@@ -229,7 +324,8 @@ CODES: t.Tuple[CodeEntry, ...] = (
         "none",
         "Run the check more often, or keep a larger journal.",
     ),
-    CodeEntry("kernel_log.state", "The place to go on reading could not be kept", UNKNOWN, "none", "Check the state file and its folder."),
+    CodeEntry("kernel_log.state", "The place to go on reading could not be kept", INFO, "none", "Check the state file and its folder."),
+    CodeEntry("kernel_log.more", "The log shows more than a report can hold", INFO, "none", "Read the log itself on the node."),
     CodeEntry("pcie.", "A PCIe device or link failed", FAIL, "reseat", _RESEAT),
     CodeEntry(
         "storage.", "A disk or file system reports trouble", FAIL, "contact_vendor", "Save what can be saved; check SMART, seat and cable."

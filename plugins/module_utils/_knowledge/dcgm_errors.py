@@ -260,6 +260,8 @@ STATUSES: t.Mapping[int, str] = {
     215: "the diagnostic could not be started",
     216: "the diagnostic's answer could not be read",
     217: "another diagnostic is running",
+    219: "the profiling counters are in use by somebody else",
+    220: "this GPU has no profiling counters",
     221: "the group holds no GPU",
     222: "the GPUs are in use",
     223: "a module of DCGM is not loaded",

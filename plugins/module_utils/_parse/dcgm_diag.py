@@ -181,10 +181,10 @@ def _run(document: t.Any, complete: bool, iteration: t.Optional[int] = None) -> 
                 tests.append(_test(test, _text(_object(category).get("category"))))
     return DiagRun(
         tuple(tests if complete else [test for test in tests if test.status == "fail"]),
-        _first(metadata.get("version"), root.get("version"), *(host.get("dcgm_version") for host in hosts)),
+        # Inside the root key up to 3.2, beside it in 3.3, in metadata from 4.0 on.
+        _first(*(place.get("version") for place in (metadata, root, value)), *(host.get("dcgm_version") for host in hosts)),
         _first(
-            metadata.get("Driver Version Detected"),
-            root.get("Driver Version Detected"),
+            *(place.get("Driver Version Detected") for place in (metadata, root, value)),
             *(host.get("driver_version") for host in hosts),
         ),
         _entities(value, root),
@@ -266,7 +266,8 @@ def _entities(value: t.Dict[str, t.Any], root: t.Dict[str, t.Any]) -> t.Dict[t.T
             name = _text(_object(group).get("entity_group"))
             if number is not None and name:
                 found[(name, number)] = _serial(entity.get("serial_num"))
-    for key, serial in _object(root.get("GPU Device Serials")).items():
+    serials = {**_object(value.get("GPU Device Serials")), **_object(root.get("GPU Device Serials"))}
+    for key, serial in serials.items():
         number = _whole(key)
         if number is not None:
             found[("GPU", number)] = _serial(serial)

@@ -97,6 +97,9 @@ class Families:
             # The recovery action's last word counts: what came before it is not merged with what comes behind.
             whole = (key, line.boot, line.host)
             self._xids.forget(lambda draft: draft.fields["pci"] == xid.pci and draft.key != whole)
+        elif xid.pci:
+            # And the same word a second time, with something between, is a new word.
+            self._xids.forget(lambda draft: draft.fields["pci"] == xid.pci and draft.fields["xid"] == 154)
         fields = dict(xid._asdict(), detail=dict(xid.detail), uuid=None, serial=None)
         if xid.pci:
             fields["uuid"] = self._driver.uuids.get((line.boot, xid.pci))

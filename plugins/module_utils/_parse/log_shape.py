@@ -99,7 +99,9 @@ _HEAD = lazy(
     r"1 \S{1,64} \S{1,255} kernel |"
     r"kernel(?:\[\d{1,10}\])?: |"
     r"(?:\{\d{1,10}\})?\[Hardware Error\]: |"
-    r"NVRM: |nvidia-nvswitch\d+: |nvidia[ -:]|pcieport |nvme nvme\d|EXT4-fs |XFS \(|BTRFS |Linux version \d|ACPI: |pci \w{4}:|usb \d-|"
+    r"NVRM: |nvidia-nvswitch\d+: |"
+    r"nvidia(?: \w{4,8}:|[:_]|-(?:nvlink|uvm|modeset|drm|peermem|fs|caps)\b)|"
+    r"pcieport |nvme nvme\d|EXT4-fs |XFS \(|BTRFS |Linux version \d|ACPI: |pci \w{4}:|usb \d-|"
     r"mlx5_core |smpboot: |x86/|e820: |DMI: |Kernel command line: |Command line: )"
 )
 _HEAD_BYTES = lazy(_HEAD.pattern.encode("ascii"))

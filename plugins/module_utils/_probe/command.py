@@ -55,7 +55,7 @@ class Completed:
             "denied": "%s could not be started: %s" % (name, self.stderr.decode("utf-8", "replace").strip()),
             "timeout": "%s did not answer within %.0f s and was killed" % (name, self.seconds),
             "unkillable": "%s hangs in the kernel: %.0f s passed and not even SIGKILL ended it" % (name, self.seconds),
-            "truncated": "%s printed more than the %d MiB that are read" % (name, len(self.stdout) >> 20),
+            "truncated": "%s printed more than the %d MiB that are read" % (name, max(len(self.stdout), len(self.stderr)) >> 20),
         }[self.outcome]
 
 

@@ -26,6 +26,7 @@ _FIELDS = "MESSAGE,PRIORITY,SYSLOG_IDENTIFIER,_TRANSPORT,_HOSTNAME,_BOOT_ID,_SOU
 _DAMAGED = re.compile(rb"corrupt|truncated|ignoring|[Ff]ailed|insufficient permissions", re.IGNORECASE)
 # Some 16,000 records, which are parsed and judged in seconds: the node waits for it.
 _MAX_KEPT_BYTES = 8 << 20
+_MAX_COMPLAINT_BYTES = 1 << 20
 _KMSG_RECORD_BYTES = 8192
 _KMSG_HEAD = re.compile(rb"\d{1,10},(\d{1,20}),(\d{1,20}),")
 
@@ -63,7 +64,7 @@ def _same_record(one: t.Optional[str], other: str) -> bool:
 
 def _read(argv: t.Sequence[str], deadline_seconds: float) -> LogReading:
     sieve = LineFilter(_MAX_KEPT_BYTES)
-    done = command.run(argv, deadline_seconds, on_stdout=sieve.feed)
+    done = command.run(argv, deadline_seconds, on_stdout=sieve.feed, max_bytes=_MAX_COMPLAINT_BYTES)
     sieve.close()
     kind: t.Optional[str] = None
     error = done.problem() or None

@@ -96,7 +96,7 @@ def _filtered(path: str, argv: t.Sequence[str], deadline_seconds: float) -> LogR
     sieve = LineFilter()
     done = command.run(argv, deadline_seconds, on_stdout=sieve.feed)
     sieve.close()
-    kind, error = _outcome(done, good=(0,))
+    kind, error = _outcome(path, done, good=(0,))
     return _reading(path, sieve, kind, error)
 
 
@@ -108,7 +108,7 @@ def _grep(path: str, size_bytes: int, deadline_seconds: float) -> LogReading:
     if done.outcome == "missing":
         with open(path, "rb") as stream:
             return scan_stream(stream, path, deadline_seconds)
-    kind, error = _outcome(done, good=(0, 1))
+    kind, error = _outcome(path, done, good=(0, 1))
     lines = tuple(line for line in done.stdout.split(b"\n") if line and line != b"--")
     with open(path, "rb", buffering=0) as stream:
         head = stream.read(_CHUNK_BYTES)
@@ -120,14 +120,16 @@ def _grep(path: str, size_bytes: int, deadline_seconds: float) -> LogReading:
     return LogReading(path, lines, records, tuple(sample[:SAMPLE_LINES]), error_kind=kind, error=error)
 
 
-def _outcome(done: command.Completed, good: t.Tuple[int, ...]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+def _outcome(path: str, done: command.Completed, good: t.Tuple[int, ...]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
     if done.outcome == "ended":
         if done.rc in good:
             return None, None
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         return "failed", "%s ended with status %s: %s" % (done.argv[0], done.rc, said[0] if said else "no reason given")
-    kind = {"missing": "missing_tool", "denied": "denied", "truncated": "truncated"}.get(done.outcome, "timeout")
-    return kind, done.problem()
+    if done.outcome in ("timeout", "unkillable"):
+        return "timeout", "%s was not read to its end within %.0f s" % (path, done.seconds)
+    kind = {"missing": "missing_tool", "denied": "denied"}.get(done.outcome, "truncated")
+    return kind, "%s: %s" % (path, done.problem())
 
 
 def _reading(name: str, sieve: LineFilter, kind: t.Optional[str], error: t.Optional[str]) -> LogReading:

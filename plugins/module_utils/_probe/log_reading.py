@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 from dataclasses import dataclass
 
@@ -47,8 +46,6 @@ class LogReading:
 class LineFilter:
     """Cuts a stream into lines and keeps those that hold one of the parser's needles, and the lines right behind them."""
 
-    _interesting = re.compile(b"|".join(re.escape(needle) for needle in kernel_log.NEEDLES)).search
-
     def __init__(self, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self.kept: t.List[bytes] = []
         self.records = 0
@@ -80,6 +77,11 @@ class LineFilter:
         if self._rest:
             rest, self._rest = self._rest, b""
             self.feed(rest + b"\n")
+
+    @staticmethod
+    def _interesting(block: bytes) -> bool:
+        # One after the other is some three times faster than one expression of them all.
+        return any(needle in block for needle in kernel_log.NEEDLES)
 
     def _sift(self, line: bytes) -> None:
         if self._interesting(line):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from .state import Gpu, Node
+from .state import Gpu, Node, hang
 
 # cuInit's answer to NVML's error at the start: no module, a library of another version, no device files.
 _CODES = {9: 100, 18: 803, 999: 999}
@@ -23,6 +23,8 @@ SUCCESS = "no error"
 
 def devices(node: Node) -> tuple[list[Gpu], int, str]:
     """The devices; cuInit's code and its words."""
+    if node.get("nvml.hang") or any(gpu.steer("hang") for gpu in node.gpus()):
+        hang(node.number("nvml.ignore_term") != 0)
     code = 0
     if node.number("nvml.init"):
         code = _CODES.get(node.number("nvml.init"), 999)
@@ -41,7 +43,11 @@ def _visible(gpus: list[Gpu]) -> list[Gpu]:
         return gpus
     chosen: list[Gpu] = []
     for word in words.split(","):
-        named = [gpu for number, gpu in enumerate(gpus) if word.strip() == str(number) or (word[:4] == "GPU-" and gpu.raw("uuid").startswith(word))]
+        named = [
+            gpu
+            for number, gpu in enumerate(gpus)
+            if word.strip() == str(number) or (word[:4] == "GPU-" and gpu.raw("uuid").startswith(word))
+        ]
         if not named:  # CUDA stops at the first that it does not know
             break
         chosen += [gpu for gpu in named[:1] if gpu not in chosen]

@@ -66,6 +66,8 @@ def _status(code: int) -> int:
 
 
 def _gpus(node: Node) -> list[Gpu]:
+    if node.get("nvml.hang") or any(gpu.steer("hang") for gpu in node.gpus()):
+        hang(node.number("nvml.ignore_term") != 0)
     if node.number("nvml.init"):
         return []
     return [gpu for gpu in node.gpus() if not gpu.steer("handle_error") and not gpu.steer("error")]

@@ -258,6 +258,7 @@ class Burn:
         if not os.path.exists(path):
             sys.stderr.write("sh: 1: nvidia-smi: not found\nCould not invoke nvidia-smi, no temps available\n")
             return
+        obey(self.node, "nvidia-smi")  # where that hangs, so does this
         self.temperatures = [gpu for gpu in self.node.gpus() if not gpu.steer("handle_error") and not self.node.number("nvml.init")]
         for gpu in self.temperatures:
             sys.stdout.write("GPU %d: %s (UUID: %s)\n" % (gpu.index, gpu.get("name"), gpu.get("uuid")))
@@ -283,7 +284,7 @@ class Burn:
         return 0
 
     def _burn(self) -> int | None:
-        events = load.Events(self.path, self.node)
+        events = load.Events(self.path, self.node, self.clock.speed)
         hang_at, cut_at = self.node.number("tool.gpu_burn.hang_at"), self.node.number("tool.gpu_burn.cut_at")
         second = 0
         while True:

@@ -17,7 +17,7 @@ import time
 import zlib
 
 from .journal import KERNEL
-from .state import NOT_AVAILABLE, Gpu, Node, ramp, since
+from .state import NOT_AVAILABLE, Gpu, Node, layer, ramp, since
 
 # Bits of the event reasons and the counters of the time that they hold.
 _COUNTERS = ((0x4, "sw_power_cap"), (0x10, "sync_boost"), (0x20, "sw_thermal"), (0x40, "hw_thermal"), (0x80, "power_brake"))
@@ -142,10 +142,14 @@ class Load:
 
 def happen(path: str, facts: dict[str, str]) -> None:
     """Change facts of the node for good. C(+3) adds to what is there."""
-    node = Node(path)
-    with open(os.path.join(path, "happened"), "a", encoding="utf-8") as handle:
-        for key, value in facts.items():
-            handle.write("%s=%s\n" % (key, node.number(key) + int(value) if value.startswith("+") else value))
+    if any(value.startswith("+") for value in facts.values()):
+        node = Node(path)
+        facts = {key: str(node.number(key) + int(value)) if value.startswith("+") else value for key, value in facts.items()}
+    place = os.path.join(path, "happened")
+    before = layer(place)[0]
+    with open(place + ".%d" % os.getpid(), "w", encoding="utf-8") as handle:
+        handle.writelines("%s=%s\n" % pair for pair in {**before, **facts}.items())
+    os.replace(handle.name, place)
 
 
 def log(path: str, lines: list[tuple[float, int, str]]) -> None:
@@ -179,8 +183,9 @@ def log(path: str, lines: list[tuple[float, int, str]]) -> None:
 class Events:
     """What the scenario lets happen while a tool computes (C(event.N) in the node's file), by per cent of its run."""
 
-    def __init__(self, path: str, node: Node) -> None:
+    def __init__(self, path: str, node: Node, speed: float) -> None:
         self.path = path
+        self.speed = speed
         self.waiting: list[tuple[float, dict[str, str], list[tuple[float, int, str]]]] = []
         while node.get("event.%d.percent" % len(self.waiting)):
             prefix = "event.%d." % len(self.waiting)
@@ -195,7 +200,8 @@ class Events:
             if event[1]:
                 happen(self.path, event[1])
             if event[2]:
-                log(self.path, [(at, priority, text.replace("{pid}", str(os.getpid()))) for at, priority, text in event[2]])
+                own = str(os.getpid())
+                log(self.path, [(at / self.speed, priority, text.replace("{pid}", own)) for at, priority, text in event[2]])
 
 
 def _numbered(node: Node, form: str) -> list[str]:

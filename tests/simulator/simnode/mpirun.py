@@ -47,7 +47,8 @@ def main(argv: list[str]) -> int:
     options = _parse(argv)
     if isinstance(options, str):
         return _refuse(options)
-    allowed = "--allow-run-as-root" in options.flags or os.environ.get("OMPI_ALLOW_RUN_AS_ROOT") == "1"
+    told = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")  # it wants both
+    allowed = "--allow-run-as-root" in options.flags or all(os.environ.get(name) == "1" for name in told)
     if os.geteuid() == 0 and not allowed:
         return _refuse("mpirun has detected an attempt to run as root.\n\nThe option --allow-run-as-root lets it do so all the same.")
     layout = _layout(options)
@@ -75,7 +76,7 @@ def _parse(argv: list[str]) -> Options | str:
             del words[: _VALUED[word]]
             continue
         if not words:
-            return "mpirun: Error: option \"%s\" did not have enough parameters" % word
+            return 'mpirun: Error: option "%s" did not have enough parameters' % word
         value = words.pop(0)
         if word in ("-np", "-n", "--np", "-c"):
             options.processes = int(value)

@@ -43,7 +43,23 @@ _CUDA_ERROR, _NCCL_ERROR, _TIMEOUT, _NOT_IMPLEMENTED, _RESULTS = 2, 3, 4, 5, 7
 
 class Options:
     def __init__(self) -> None:
-        self.numbers = {"t": 1, "g": 1, "f": 1, "n": 20, "m": 1, "w": 1, "N": 1, "p": 0, "c": 1, "r": 0, "T": 0, "G": 0, "C": 0, "S": 0, "M": 0}
+        self.numbers = {
+            "t": 1,
+            "g": 1,
+            "f": 1,
+            "n": 20,
+            "m": 1,
+            "w": 1,
+            "N": 1,
+            "p": 0,
+            "c": 1,
+            "r": 0,
+            "T": 0,
+            "G": 0,
+            "C": 0,
+            "S": 0,
+            "M": 0,
+        }
         self.sizes = {"b": 32 << 20, "e": 32 << 20, "i": 1 << 20}
         self.operations = ["sum"]
         self.types = ["float"]
@@ -161,10 +177,9 @@ class Run:
         if os.environ.get("NCCL_DEBUG"):
             code = self.node.number("nccl.library")
             self._print("NCCL version %d.%d.%d+cuda%s\n" % (code // 10000, code // 100 % 100, code % 100, self.node.get("cuda")))
-        self.report.add("{" + ",".join((
-            '"version":1', '"start_time":' + text(nccl_json.now()), '"args":[%s]' % ",".join(map(text, self.words)),
-            '"env":[%s]' % ",".join(text("%s=%s" % pair) for pair in os.environ.items()), '"nccl_version":%s' % self.node.get("nccl.library"),
-        )))  # fmt: skip
+        self.report.add('{"version":1,"start_time":%s,"args":[%s]' % (text(nccl_json.now()), ",".join(map(text, self.words))))
+        self.report.add(',"env":[%s]' % ",".join(text("%s=%s" % pair) for pair in os.environ.items()))
+        self.report.add(',"nccl_version":' + self.node.get("nccl.library"))
         self._head()
         self._limit()
         self._columns()
@@ -251,7 +266,9 @@ class Run:
         if not self.old:
             form, units = form + " %s", units + " %s"
         figures = (title, "algbw", "busbw", "#wrong")
-        self._print("#\n# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n" % ("", "", "", "", ""))
+        self._print(
+            "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n" % ("", "", "", "", "")
+        )
         tail = () if self.old else (stamp[0],)
         self._print(form % ("size", "count", "type", "redop", "root", *figures, *figures, *tail) + "\n")
         tail = () if self.old else (stamp[1],)
@@ -348,7 +365,9 @@ class Run:
                 pid += rank // self.per_process
                 break
             first += count * self.per_process
-        self._print("%s%s: Test NCCL failure common.cu:439 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n" % (row, host))
+        self._print(
+            "%s%s: Test NCCL failure common.cu:439 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '\n" % (row, host)
+        )
         self._fail(_NCCL_ERROR, host, pid, (549, 613, 735))
 
     def _fail(self, status: int, host: str, pid: int, lines: tuple[int, ...]) -> None:
@@ -361,7 +380,9 @@ class Run:
             self._print_launcher(status, host)
         # Up to 2.18.3 the report is not closed properly: an assertion ends the program, and what was held back is lost.
         if self.report.open:
-            sys.stderr.write("%s: util.cu:410: void jsonOutputFinalize(): Assertion `jsonCurrState() == JSON_NONE' failed.\n" % self.program)
+            sys.stderr.write(
+                "%s: util.cu:410: void jsonOutputFinalize(): Assertion `jsonCurrState() == JSON_NONE' failed.\n" % self.program
+            )
             self.report.parts = ""
             self.report.close()
             status = 134
@@ -373,7 +394,9 @@ class Run:
         self._print("Per user-direction, the job has been aborted.\n%s\n" % rule)
         sys.stderr.write("%s\nmpirun detected that one or more processes exited with non-zero status, thus causing\n" % rule)
         sys.stderr.write("the job to be terminated. The first process to do so was:\n\n")
-        sys.stderr.write("  Process name: [[%d,1],%d]\n  Exit code:    %d\n%s\n" % (os.getpid(), self.node.number("nccl.fails_rank"), status, rule))
+        sys.stderr.write(
+            "  Process name: [[%d,1],%d]\n  Exit code:    %d\n%s\n" % (os.getpid(), self.node.number("nccl.fails_rank"), status, rule)
+        )
 
     def _foot(self) -> int:
         self.clock.until(self.passed + 0.4)
@@ -388,7 +411,9 @@ class Run:
         if not self.old:
             self._print("# Collective test concluded: %s\n" % self.program)
             if self.numbers["M"]:
-                self._print("# GPU memory usage     : Initialization 412 MB | User-Allocated 96.0 MB | Collective 2.00 MB | Total  510 MB\n")
+                self._print(
+                    "# GPU memory usage     : Initialization 412 MB | User-Allocated 96.0 MB | Collective 2.00 MB | Total  510 MB\n"
+                )
             self._print("#\n")
         self._print("\n")
         okay = '"unchecked"' if wanted is None else '"false"' if low else '"true"'

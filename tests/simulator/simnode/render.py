@@ -232,7 +232,7 @@ def _log(scenario: Scenario, folder: str, meta: t.Mapping[str, t.Any]) -> None:
         if entry.boot == 0 and entry.source == kernel_log.KERNEL and entry.usec <= _now():
             kmsg.append("%d,%d,%d,-;%s\n" % (entry.priority, len(kmsg), since_boot, entry.text.replace("\n", "\\x0a")))
     for row in _added(folder):
-        _boot, usec, since_boot, priority, _source, text = row.rstrip("\n").split("\t", 5)
+        _boot, _usec, since_boot, priority, _source, text = row.rstrip("\n").split("\t", 5)
         rows.append(row)
         kmsg.append("%s,%d,%s,-;%s\n" % (priority, len(kmsg), since_boot, text.replace("\\n", "\\x0a")))
     rows.sort(key=lambda row: tuple(int(word) for word in row.split("\t", 2)[:2]))

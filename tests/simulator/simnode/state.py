@@ -47,7 +47,7 @@ class Node:
         self.start = int(self.facts["start"]) / 1e6
         self.readings = _count(os.path.join(path, "readings")) if count else 0
         self._change()
-        self.facts.update(_layer(os.path.join(path, "happened"))[0])
+        self.facts.update(layer(os.path.join(path, "happened"))[0])
         self._load(path)
 
     def _change(self) -> None:
@@ -65,7 +65,7 @@ class Node:
                 self.facts[key] = str(int(self.facts.get(key, "0")) + int(value) * max(0, steps))
 
     def _load(self, path: str) -> None:
-        facts, changes = _layer(os.path.join(path, "load"))
+        facts, changes = layer(os.path.join(path, "load"))
         if not facts or not alive(int(facts["load.pid"]), facts["load.since"]):
             return
         self.facts.update(facts)
@@ -103,7 +103,7 @@ def _read(path: str) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
     return facts, changes
 
 
-def _layer(path: str) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
+def layer(path: str) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
     try:
         return _read(path)
     except FileNotFoundError:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,7 +24,7 @@ SIMULATOR = Path(__file__).resolve().parents[2] / "simulator"
 sys.path.insert(0, str(SIMULATOR))
 from simnode import in_process, render, scenario, state  # noqa: E402
 
-POLICY = {"run_seconds": 600, "slow_tolerance_pct": 10}
+POLICY = {"run_seconds": 300, "slow_tolerance_pct": 10}
 
 
 @pytest.fixture(autouse=True)
@@ -60,10 +61,10 @@ def _burn(name: str, folder: Path, *words: str) -> Ran:
 
 @pytest.mark.parametrize(("base", "gpus", "gflops"), [("h100x8", 8, 50800), ("rtx5090x8", 8, 73900), ("l40sx4", 4, 42700)])
 def test_a_healthy_node(base: str, gpus: int, gflops: int, tmp_path: Path) -> None:
-    ran = _burn(base, tmp_path, "600")
+    ran = _burn(base, tmp_path, "300")
     record = ran.record()
     assert judge.judge(record, dict(POLICY, expected_gpus=gpus)) == ()
-    assert (ran.code, record.complete, record.requested_seconds, record.precision) == (0, True, 600, "FLOATS")
+    assert (ran.code, record.complete, record.requested_seconds, record.precision) == (0, True, 300, "FLOATS")
     assert [gpu.uuid for gpu in record.listed] == [gpu["uuid"] for gpu in scenario.load(base).gpus]
     assert all("[simulated]" in gpu.name for gpu in record.listed)
     assert record.progress[-1].percent == 100
@@ -86,7 +87,7 @@ def test_every_client_says_how_cuda_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "seconds", "precision", "gpus"),
     [
-        pytest.param(["-d", "600"], 600, "DOUBLES", 4, id="doubles"),
+        pytest.param(["-d", "-m", "4096", "60"], 60, "DOUBLES", 4, id="doubles"),
         pytest.param(["-tc", "60"], 60, "FLOATS, using Tensor Cores", 4, id="tensor cores"),
         pytest.param(["-i", "2", "60"], 60, "FLOATS", 1, id="one GPU"),
         pytest.param(["-i3", "-m", "50%", "60"], 60, "FLOATS", 1, id="half of the memory of one GPU"),
@@ -106,6 +107,19 @@ def test_options_that_lack_their_value(words: t.List[str], tmp_path: Path) -> No
     ran = _burn("l40sx4", tmp_path, *words)
     assert ran.code == 22
     assert "Syntax error near -" in ran.err
+
+
+def test_the_time_comes_last(tmp_path: Path) -> None:
+    """The word behind as many as there are options: 4 is the end of -stts here, and the time."""
+    assert _burn("l40sx4", tmp_path, "600", "-stts", "4").record().requested_seconds == 4
+
+
+def test_a_client_that_has_to_be_killed_loses_what_it_held_back(tmp_path: Path) -> None:
+    """A batch of doubles takes this card longer than the 30 seconds that it is given to end."""
+    record = _burn("l40sx4", tmp_path, "-d", "600").record()
+    assert record.forced_kill
+    assert record.complete
+    assert record.precision is None
 
 
 def test_a_short_run_measures_nothing_and_calls_it_ok(tmp_path: Path) -> None:
@@ -142,7 +156,7 @@ FAULTS: t.List[t.Tuple[str, int, Found]] = [
 
 @pytest.mark.parametrize(("fault", "code", "expected"), FAULTS, ids=[fault for fault, _code, _expected in FAULTS])
 def test_faults(fault: str, code: int, expected: Found, tmp_path: Path) -> None:
-    ran = _burn("h100x8+" + fault, tmp_path, "600")
+    ran = _burn("h100x8+" + fault, tmp_path, "300")
     findings = judge.judge(ran.record(), dict(POLICY, expected_gpus=8))
     assert ran.code == code
     assert {(finding.code, finding.subject.index) for finding in findings} == expected
@@ -151,7 +165,7 @@ def test_faults(fault: str, code: int, expected: Found, tmp_path: Path) -> None:
 def test_errors_that_a_summary_wiped_out_are_on_middle_records_only(tmp_path: Path) -> None:
     record = _burn("h100x8+burn_errors", tmp_path, "600").record()
     seen = [progress.percent or 0 for progress in record.progress if progress.errors[2]]
-    assert 41 <= min(seen) < max(seen) <= 51
+    assert 41 <= min(seen) < max(seen) < 53
     assert dict(record.results)[2] == "OK"
 
 
@@ -209,13 +223,13 @@ def test_the_same_run_prints_the_same(tmp_path: Path) -> None:
     ("fault", "said", "facts"),
     [
         ("burn_ecc", "", {"gpu.2.ecc.volatile.dram_uncorrectable": "4", "gpu.2.ecc.aggregate.dram_uncorrectable": "4"}),
-        ("burn_xid48", "Xid (PCI:0000:3a:00): 48, pid=%d, name=gpu_burn" % os.getpid(), {"gpu.2.remap.pending": "1"}),
-        ("burn_xid79", "Xid (PCI:0000:2a:00): 79, pid=%d, name=gpu_burn" % os.getpid(), {"gpu.1.handle_error": "15"}),
+        ("burn_xid48", "Xid (PCI:0000:3a:00): 48, pid={pid}, name=gpu_burn", {"gpu.2.remap.pending": "1"}),
+        ("burn_xid79", "Xid (PCI:0000:2a:00): 79, pid={pid}, name=gpu_burn", {"gpu.1.handle_error": "15"}),
         ("burn_xid94", "Xid (PCI:0000:5d:00): 94, ", {}),
     ],
 )
 def test_what_happened_during_the_burn_stays(fault: str, said: str, facts: t.Dict[str, str], tmp_path: Path) -> None:
-    folder = str(tmp_path)
+    folder, said = str(tmp_path), said.replace("{pid}", str(os.getpid()))
     _prepare("h100x8+" + fault, tmp_path)
     before = in_process.run(folder, "journalctl", "-k", "-o", "cat").stdout.decode()
     node = state.Node(folder)
@@ -224,9 +238,9 @@ def test_what_happened_during_the_burn_stays(fault: str, said: str, facts: t.Dic
     after = in_process.run(folder, "journalctl", "-k", "-o", "cat").stdout.decode()
     ring = (tmp_path / "root/dev/kmsg").read_text().splitlines()
     assert after.startswith(before)
-    assert said not in before or not said
+    assert not said or said not in before
     assert said in after
-    assert said in ring[-1] + ring[-2] + ring[-4] + ring[-5] or not said
+    assert said in "".join(ring[-6:])
     assert [int(line.split(",")[1]) for line in ring] == list(range(len(ring)))
     node = state.Node(folder)
     assert {key: node.get(key) for key in facts} == facts
@@ -257,29 +271,29 @@ def _start(name: str, folder: Path, speed: float, *words: str) -> subprocess.Pop
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.communicate()
 
 
 def test_it_takes_its_time_and_tells_of_its_progress_meanwhile(tmp_path: Path) -> None:
     begin = time.monotonic()
-    child = _start("l40sx4", tmp_path, 150, "120", "-stts", "0")  # the words behind the time are not looked for
+    child = _start("l40sx4", tmp_path, 150, "120")
     try:
         assert child.stdout is not None
         seen = b""
         while b"proc'd" not in seen:
-            seen += os.read(child.stdout.fileno(), 65536)
+            more = os.read(child.stdout.fileno(), 65536)
+            assert more, seen
+            seen += more
         first = time.monotonic() - begin
         seen += child.stdout.read()
         whole = time.monotonic() - begin
     finally:
         _end(child)
     # 120 seconds and one, and 30 for its clients to end: at least a second of the machine's time, most of it after the first record.
-    assert first < 0.6
-    assert 151 / 150 <= whole < 4
+    assert first < 0.7 * whole
+    assert 151 / 150 <= whole < 15
     assert b"Tested 4 GPUs:" in seen
 
 
@@ -365,7 +379,7 @@ def test_nvml_sees_the_load_as_long_as_it_lasts(tmp_path: Path, nvml: t.Callable
         assert now["memory"] - before["memory"] >= 28
         assert (now["utilisation"], now["reasons"], now["pstate"], now["clock"]) == (100, 4, 0, 2347)
     assert later[0]["capped"] > busy[0]["capped"] > idle[0]["capped"]
-    assert smi.decode().splitlines() == ["%d, gpu_burn, 29138 MiB" % child.pid] * 8
+    assert smi.decode().splitlines() == ["%d, gpu_burn, 28958 MiB" % child.pid] * 8
     assert after == idle, "the tool was killed: nobody cleaned up after it"
 
 
@@ -410,7 +424,7 @@ def test_what_was_counted_under_load_is_not_forgotten(tmp_path: Path) -> None:
     _burn("h100x8", tmp_path, "600")
     node = state.Node(str(tmp_path))
     assert not (tmp_path / "load").exists()
-    assert 600 * 690000 < node.number("gpu.0.energy") - before < 2000 * 700000
+    assert 600 * 690000 < node.number("gpu.0.energy") - before < 20000 * 700000
     assert node.number("gpu.0.counter.sw_power_cap") > 600000000
 
 
@@ -452,14 +466,26 @@ def test_a_hang_has_a_client_that_hangs_too(fault: str, ends: bool, tmp_path: Pa
         assert b"46.0%" not in seen
         time.sleep(0.1)
         os.killpg(child.pid, signal.SIGTERM)
-        time.sleep(0.2)
-        assert bool(_members(child.pid)) is not ends or (not ends and len(_members(child.pid)) == 2)
+        until = time.monotonic() + (10 if ends else 0.3)
+        while _members(child.pid) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert len(_members(child.pid)) == (0 if ends else 2)
         child.kill()
         child.wait()
         assert len(_members(child.pid)) == (0 if ends else 1), "killing the tool alone leaves its client"
     finally:
         _end(child)
     assert _members(child.pid) == []
+
+
+@pytest.mark.parametrize("fault", ["hung_tool", "hung_gpu"])
+def test_a_driver_that_hangs_is_waited_for(fault: str, tmp_path: Path) -> None:
+    child = _start("l40sx4+" + fault, tmp_path, 1e9, "600")
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.5)
+    finally:
+        _end(child)
 
 
 @pytest.mark.parametrize("word", ["0", "-1", "fast", "inf", "nan"])
