@@ -33,6 +33,10 @@ ENVIRONMENT: t.Mapping[str, t.Optional[str]] = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID
 
 _TICK_SECONDS = 5.0
 _LOG_SECONDS = 10.0
+# A tool that hung may have left a driver that hangs: no question is waited for so long after the tool's deadline, so that with the
+# ends of what hangs all is over within five seconds.
+_AFTER_SECONDS = 3.5
+_LEAST_SECONDS = 0.5
 # While the tool waits for us: what cannot be read by then is read when it has ended.
 _LOG_DEADLINE_SECONDS = 3.0
 # Of a reading after the load, what the load can have done. Heat and use are judged by the samples; the rest is the health check's.
@@ -92,6 +96,7 @@ class Session:
         self.stopped: t.Optional[t.Tuple[Subject, str]] = None  # what the tool was stopped for
         self.first = GpuReading("")
         self.loaded_seconds = 0.0
+        self._due = float("inf")  # when all must be over
         self._total_seconds = total_seconds
         self._begin = time.monotonic()
         self._begin_usec = int(time.time() * 1e6)
@@ -182,6 +187,7 @@ class Session:
         self._write_progress("running")
         self._log_read = time.monotonic()
         until = time.monotonic() + deadline_seconds
+        self._due = until + _AFTER_SECONDS
         done = watch.watch(
             argv,
             deadline_seconds,
@@ -263,16 +269,21 @@ class Session:
         """What GPUs and kernel log say after all runs; with C(policy), as C(load.judge) takes it, also of the load itself."""
         self._close_sampler()
         found = [Finding("load.progress", "info", NODE, complaint) for complaint in self._complaints]
-        found += self._log_findings(self.options.deadline_seconds)
+        # The log comes first and is mostly there at once.
+        found += self._log_findings(self._allowed(0.4))
         seen = list(load.judge(self.samples, self.load_policy(**policy))) if policy else []
         return (*found, *_distinct(self.named(finding) for finding in [*seen, *self._aftermath()]))
+
+    def _allowed(self, part: float = 1.0) -> float:
+        """How long a question may take: as long as any, but not beyond the time when all must be over."""
+        return max(_LEAST_SECONDS, min(self.options.deadline_seconds, (self._due - time.monotonic()) * part))
 
     def load_policy(self, **policy: t.Any) -> t.Dict[str, t.Any]:
         gpus = [_whole(gpu.index) for gpu in self.gpus]
         return {"expected": self.expected, "limits": self.limits, "gpus": gpus, "end_seconds": self.loaded_seconds, **policy}
 
     def _aftermath(self) -> t.Iterator[Finding]:
-        after = gpu_check.read(self.options.source, self.options.deadline_seconds)
+        after = gpu_check.read(self.options.source, self._allowed())
         now_usec = int(time.time() * 1e6)
         earlier = gpu_judge.counters(self.first, self._begin_usec)
         expected = {key: value for key, value in self.options.expected.items() if key != "idle"}

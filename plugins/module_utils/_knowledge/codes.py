@@ -459,6 +459,7 @@ CODES: t.Tuple[CodeEntry, ...] = (
         "A driver that blocks under load is a sign by itself: look at corrected memory errors and at the kernel log.",
     ),
     CodeEntry("load.shared", "Others came onto a GPU while it was tested", WARN, "look_at_code", "Keep the node free; run it again."),
+    CodeEntry("load.progress", "How far a test is could not be told meanwhile", INFO, "none", "Check the file and its folder."),
     CodeEntry("load.left_running", "Something of a test still uses a GPU after it was killed", WARN, "look_at_code", "End it by hand."),
     # Steps of a preflight
     CodeEntry(
@@ -513,6 +514,10 @@ CODES: t.Tuple[CodeEntry, ...] = (
         "look_at_code",
         "Run jobs with NCCL_P2P_DISABLE=1, or look at IOMMU, ACS and BAR size.",
     ),
+    CodeEntry("nccl.p2p_slow", "Peer-to-peer transfers make it slower", INFO, "none", "Run jobs with NCCL_P2P_DISABLE=1."),
+    CodeEntry("nccl.p2p_off", "It works with peer-to-peer transfers only", INFO, "none", "Nothing, as that is the default."),
+    CodeEntry("nccl.stopped", "The test was stopped early, on a failure that is certain", FAIL, "none", "See what it was stopped for."),
+    CodeEntry("nccl.search", "The search for the bad node did not come to its end", INFO, "none", "Run it over fewer nodes."),
     CodeEntry("nccl.report", "The test's own report file could not be used; its printed table was", INFO, "none", "Nothing."),
     CodeEntry("nccl.disagree", "Printed table and report file of one run disagree: neither is believed", UNKNOWN, "none", _AGAIN),
     CodeEntry(

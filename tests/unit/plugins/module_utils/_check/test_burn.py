@@ -181,6 +181,21 @@ def test_hung_tool_is_ended_inside_deadline_and_five_seconds(node, monkeypatch):
     assert running(node) == []
 
 
+def test_a_driver_that_hangs_under_load_does_not_hold_us_longer(node, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(burn, "_GRACE_SECONDS", 0.2)
+    sick = Node(tmp_path_factory.mktemp("sick"), "h100x8+hung_gpu")
+    node.tool("gpu_burn", "cp %s/node %s/node; trap '' TERM; while :; do sleep 300 & wait; done" % (sick.folder, node.folder))
+    begin = time.monotonic()
+    result = ask(node, seconds=1)
+    # Before the tool is started the GPUs are read once.
+    assert time.monotonic() - begin < 1.2 + 5 + 1.5
+    assert result["verdict"] == "unknown"
+    hung = {item["subject"]["label"] for item in result["findings"] if item["code"] == "tool.timeout"}
+    assert hung == {"tool gpu_burn", "tool pynvml"}
+    assert result["action"] == "reboot_node"
+    assert running(node) == []
+
+
 def test_progress_is_told_while_it_runs_and_at_the_end(node):
     node.environment["KENTINO_SIM_SPEED"] = "400"
     path = node.folder / "root" / "run" / "burn.json"
