@@ -190,8 +190,7 @@ def _policy(options: Options, session: Session, record: DcgmDiag) -> t.Dict[str,
 
 
 def _retried(first: _Run, again: _Run) -> Finding:
-    assert again.pair is not None
-    name = again.pair.test
+    name = again.pair.test if again.pair is not None else ""
     before = [error for run in first.record.runs for test in run.tests if _is(test, name) for error in _errors(test)]
     if again.mended:
         message = "%s failed at first and passed when run again alone: known of this version" % name

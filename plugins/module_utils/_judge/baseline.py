@@ -78,7 +78,7 @@ def hardware(results: t.Mapping[str, t.Any]) -> t.Optional[str]:
     if not isinstance(gpus, (list, tuple)) or not gpus:
         return None
     ids = [str(gpu["device_id"]).lower() for gpu in gpus if isinstance(gpu, Mapping) and gpu.get("device_id")]
-    branch = str(facts.get("driver_version") or "").split(".")[0]
+    branch = str(facts.get("driver_version") or "").partition(".")[0]
     if len(ids) != len(gpus) or not branch:
         return None
     cards = ["%dx %s" % (ids.count(device), device) for device in sorted(set(ids))]
