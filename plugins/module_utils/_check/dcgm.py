@@ -179,7 +179,8 @@ def _findings(options: Options, session: Session, runs: t.Sequence[_Run]) -> t.I
     for finding in judge.judge(first.merged, _policy(options, session, first.merged)):
         yield session.named(finding)
     for again in runs[1:]:
-        yield _retried(first, again)
+        if again.pair is not None:
+            yield _retried(first, again, again.pair)
 
 
 def _policy(options: Options, session: Session, record: DcgmDiag) -> t.Dict[str, t.Any]:
@@ -189,8 +190,8 @@ def _policy(options: Options, session: Session, record: DcgmDiag) -> t.Dict[str,
     return {**policy, "expected_gpus": len(session.gpus)} if by_gpu else policy
 
 
-def _retried(first: _Run, again: _Run) -> Finding:
-    name = again.pair.test if again.pair is not None else ""
+def _retried(first: _Run, again: _Run, pair: dcgm_flaky.FlakyPair) -> Finding:
+    name = pair.test
     before = [error for run in first.record.runs for test in run.tests if _is(test, name) for error in _errors(test)]
     if again.mended:
         message = "%s failed at first and passed when run again alone: known of this version" % name
@@ -198,7 +199,7 @@ def _retried(first: _Run, again: _Run) -> Finding:
         message = "%s was to be run again, as it is known to fail at first: %s" % (name, again.done.problem())
     else:
         message = "%s failed, also when run again alone: not the failure that is known of it" % name
-    return Finding("dcgm.retried", "info", NODE, message, evidence=tuple(before[:3]), advice=again.pair.source)
+    return Finding("dcgm.retried", "info", NODE, message, evidence=tuple(before[:3]), advice=pair.source)
 
 
 def _judge_mig(session: Session) -> t.Iterator[Finding]:
