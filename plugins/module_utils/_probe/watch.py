@@ -76,9 +76,10 @@ def watch(
         if outcome != "ended":
             tool.end()
             loop.drain()
-        if tool.outcome in ("unkillable", "denied", "lost"):
+        if tool.outcome in ("unkillable", "denied"):
             outcome = tool.outcome
-        elif outcome == "ended" and tool.outcome == "killed":
+        elif outcome == "ended" and tool.outcome in ("killed", "lost"):
+            # What we ended ourselves is not lost, even where the supervisor was too slow to say how it went.
             outcome = "lost"
         rc = tool.rc if outcome == "ended" else None
         stderr = tool.error.encode() if outcome == "denied" else bytes(loop.collected[tool.stderr])

@@ -51,7 +51,7 @@ def wait_until(test: t.Callable[[], t.Any], seconds: float = 5.0) -> bool:
 
 
 def test_output_and_status_of_a_tool_that_ends():
-    done = watch.watch(["sh", "-c", "echo out; echo err >&2; exit 3"], 10)
+    done = watch.watch(["sh", "-c", "echo out; echo err >&2; exit 3"], 60)
     assert (done.outcome, done.rc, done.stdout, done.stderr, done.problem()) == ("ended", 3, b"out\n", b"err\n", "")
 
 
@@ -62,7 +62,7 @@ def test_end_of_the_tool_is_not_waited_for_until_the_next_tick():
 
 
 def test_tool_that_something_else_kills_ends_by_that_signal():
-    assert watch.watch(["sh", "-c", "kill -9 $$"], 10).rc == -9
+    assert watch.watch(["sh", "-c", "kill -9 $$"], 60).rc == -9
 
 
 def test_tool_that_ends_at_once_is_never_missed():
@@ -79,7 +79,7 @@ def test_file_without_an_interpreter_is_denied(tmp_path):
     tool = tmp_path / "broken"
     tool.write_text("#!/no/such/interpreter\n")
     tool.chmod(0o755)
-    done = watch.watch([str(tool)], 10)
+    done = watch.watch([str(tool)], 60)
     assert done.outcome == "denied"
     assert "No such file" in done.problem()
 
@@ -184,7 +184,7 @@ def module(tmp_path):
 def test_interrupted_module_ends_after_its_tool(module, number):
     child, marker = module
     child.send_signal(number)
-    assert child.wait(5) == 128 + number
+    assert child.wait(30) == 128 + number
     assert left(marker) == []
 
 
@@ -192,7 +192,7 @@ def test_interrupted_module_ends_after_its_tool(module, number):
 def test_killed_module_takes_its_tool_with_it(module, kill, tmp_path):
     child, marker = module
     kill(child.pid, signal.SIGKILL)
-    child.wait(5)
+    child.wait(30)
     assert wait_until(lambda: not left(marker)), left(marker)
     assert (tmp_path / "afterwards").exists()
 
