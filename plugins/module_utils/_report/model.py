@@ -108,13 +108,6 @@ class Finding:
         }
 
 
-def finding_from(stored: t.Mapping[str, t.Any]) -> Finding:
-    """The inverse of C(as_dict), for findings kept from one run to the next; KeyError or TypeError on anything else."""
-    subject = {key: value for key, value in stored["subject"].items() if key not in ("label", "keys")}
-    values = {key: stored[key] for key in ("code", "severity", "message", "action", "advice", "count", "first", "last")}
-    return Finding(subject=Subject(**subject), evidence=tuple(stored["evidence"]), undetermined=stored["verdict"] == "unknown", **values)
-
-
 @dataclass(frozen=True)
 class Check:
     """What one check concluded.
