@@ -37,6 +37,9 @@ def main(argv: t.Sequence[str]) -> int:
         wanted = scenario.load(options.scenario)
     except scenario.ScenarioError as exc:
         return _fail("%s (--list explains them)" % exc)
+    if options.driver:
+        versions = [None if version == "none" else version for version in (options.driver, options.library)]
+        scenario.with_driver(wanted, versions[0], versions[1], options.fabric == "up", options.flavour == "open")
     if options.env:
         return _environment(wanted, options)
     if not command:
@@ -49,6 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenario", nargs="?", help="node[+fault[+fault...]], such as h100x8+link_x4")
     parser.add_argument("--state", metavar="DIR", help="keep the node's state here: what changes goes on from call to call")
     parser.add_argument("--env", action="store_true", help="print the environment instead of running a command")
+    packages = parser.add_argument_group("a node whose driver and tools come from packages, as those of the test nodes do")
+    packages.add_argument("--driver", metavar="VERSION", help="of the loaded kernel module, or none")
+    packages.add_argument("--library", metavar="VERSION", default="none", help="of libnvidia-ml, or none")
+    packages.add_argument("--flavour", choices=("open", "proprietary"), default="open", help="of the kernel module")
+    packages.add_argument("--fabric", choices=("up", "down"), default="down", help="what the Fabric Manager has made of the NVSwitches")
     parser.add_argument("--format", choices=("json", "shell", "yaml"), default="json", help="of --env")
     parser.add_argument("--list", action="store_true", help="what nodes and faults there are")
     return parser

@@ -257,11 +257,14 @@ def _root(scenario: Scenario, folder: str, meta: t.Mapping[str, t.Any]) -> None:
     for name in ("sys", "proc"):
         shutil.rmtree(os.path.join(root, name), ignore_errors=True)
     boot_id = str(uuid.UUID(meta["boot_ids"]["0"]))
-    files = {"proc/sys/kernel/random/boot_id": boot_id, "proc/sys/kernel/osrelease": scenario.node["kernel"]}
+    # Packages are for the kernel that runs.
+    release = scenario.node["kernel"] if scenario.equipped else os.uname().release
+    files = {"proc/sys/kernel/random/boot_id": boot_id, "proc/sys/kernel/osrelease": release}
     if scenario.node.get("driver_loaded", 1):
         driver = scenario.node["driver"]
         files["sys/module/nvidia/version"] = driver
-        files["proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build" % driver
+        module = "Open Kernel Module for x86_64" if scenario.node.get("open_modules", 1) else "x86_64 Kernel Module"
+        files["proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX %s  %s  Release Build" % (module, driver)
     for device in _pci_devices(scenario):
         files.update(_pci_files(device))
     for folder_name in {os.path.dirname(name) for name in files}:
@@ -296,12 +299,12 @@ def _pci_files(device: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str]]:
 def _tools(scenario: Scenario, folder: str) -> None:
     """Small scripts that start the tools with this Python and without its site packages: a third of the time or less."""
     os.makedirs(os.path.join(folder, "bin"), exist_ok=True)
-    if "gpu_burn" not in scenario.missing:
+    if "gpu_burn" not in scenario.missing and scenario.equipped:
         _write(folder, "bin/compare.ptx", b"// The kernel that gpu_burn looks for in its working directory.\n")
     for tool, module in TOOLS.items():
         path = os.path.join(folder, "bin", tool)
         _remove(path)
-        if tool in scenario.missing:
+        if tool in scenario.missing or not scenario.equipped:
             continue
         if len(sys.executable) > 100 or " " in sys.executable:  # what a "#!" line takes
             os.symlink(os.path.join(_HOME, "bin", "nccl_tests" if module == "nccl_tests" else tool), path)
@@ -316,7 +319,7 @@ def _library(scenario: Scenario, folder: str) -> t.Optional[str]:
     path = os.path.join(folder, "lib", build.NAME)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     _remove(path)
-    if build.NAME in scenario.missing:
+    if build.NAME in scenario.missing or not scenario.equipped:
         return None
     library, problem = build.library(folder)
     if library:

@@ -31,6 +31,8 @@ class Scenario:
     nvml: t.Dict[str, t.Any] = field(default_factory=dict)
     tools: t.Dict[str, t.Dict[str, t.Any]] = field(default_factory=dict)
     missing: t.List[str] = field(default_factory=list)
+    # Whether the tools and the library come with the scenario; else packages bring them.
+    equipped: bool = True
     changes: t.List[t.Dict[str, t.Any]] = field(default_factory=list)
     dcgm: t.Dict[str, t.Any] = field(default_factory=dict)
     nccl: t.Dict[str, t.Any] = field(default_factory=dict)
@@ -74,6 +76,34 @@ def load(name: str) -> Scenario:
     for fault in fault_names:
         _apply(scenario, fault)
     return scenario
+
+
+# What a driver branch brought; NVML's number is that of CUDA.
+_CUDA = {535: (12, 2), 550: (12, 4), 570: (12, 8), 575: (12, 9), 580: (13, 0), 590: (13, 1), 595: (13, 2)}
+
+
+def with_driver(scenario: Scenario, loaded: t.Optional[str], library: t.Optional[str], fabric: bool, open_modules: bool = True) -> None:
+    """The driver comes from the node's own packages: C(loaded) is the version of its kernel module, C(library) that of its
+    user-space half, None where there is none. C(fabric): a Fabric Manager has brought the NVSwitch fabric up."""
+    scenario.equipped = False
+    flavour = "open" if open_modules else "proprietary"
+    scenario.name += " (%s driver %s, library %s, fabric %s)" % (flavour, loaded or "none", library or "none", "up" if fabric else "down")
+    scenario.node["open_modules"] = int(open_modules)
+    if loaded:
+        major, minor = _CUDA[max(branch for branch in _CUDA if branch <= int(loaded.split(".", maxsplit=1)[0]))]
+        scenario.node.update(
+            driver=loaded, cuda="%d.%d" % (major, minor), cuda_number=major * 1000 + minor * 10, nvml="%d.%s" % (major, loaded)
+        )
+        for gpu in scenario.gpus:
+            gpu["gsp"] = loaded if gpu.get("gsp") else gpu.get("gsp")
+    if not loaded:
+        scenario.nvml["init"] = 9
+        scenario.node["driver_loaded"] = 0
+    elif library and library != loaded:
+        scenario.nvml.update(init=18, library=library)
+    if not fabric and scenario.gpus[0]["fabric"]["state"]:
+        for gpu in scenario.gpus:
+            gpu["fabric"] = dict(gpu["fabric"], state=2)
 
 
 def _apply(scenario: Scenario, fault: str) -> None:

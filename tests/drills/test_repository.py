@@ -1,0 +1,87 @@
+# Copyright (c) 2026, Kentino
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What can go wrong between a node and the place its packages come from."""
+
+from __future__ import annotations
+
+import pytest
+
+ROLES = ["nvidia_repository"]
+KEYRING = "ls /etc/apt/keyrings /etc/apt/sources.list.d"
+CUDA = "/srv/repository/compute/cuda/repos"
+
+
+@pytest.fixture
+def fresh(module_node):
+    """The node as it was: only what this role makes is taken away, and what a test spoilt is put back."""
+    module_node.run(
+        "rm -f /etc/apt/keyrings/nvidia-* /etc/apt/sources.list.d/nvidia-*"
+        " && rm -rf /srv/repository && cp -r /opt/repository /srv/repository"
+        " && systemctl restart test-repository && sleep 0.5"
+    )
+    return module_node
+
+
+def test_repository_is_set_up_once(fresh, play):
+    first = play(fresh, ROLES)
+    assert first.rc == 0, first.output
+    assert "nvidia-cuda.sources" in fresh.run(KEYRING)
+    second = play(fresh, ROLES)
+    assert (second.rc, second.changed) == (0, []), second.output
+    check = play(fresh, ROLES, check=True)
+    assert (check.rc, check.changed) == (0, []), check.output
+
+
+@pytest.mark.parametrize("node", ["debian-13"], indirect=True)
+def test_check_mode_on_a_bare_node_changes_nothing(node, play):
+    before = node.run("find /etc /var/lib/dpkg -newer /run/boot-id -type f | sort")
+    assert play(node, ROLES, check=True).rc == 0
+    assert node.run("find /etc /var/lib/dpkg -newer /run/boot-id -type f | sort") == before
+    assert play(node, ROLES).rc == 0
+
+
+def test_key_of_somebody_else_is_refused_and_removed(fresh, play):
+    run = play(fresh, ROLES, nvidia_repository_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC")
+    assert run.rc == 2
+    assert "EB693B3035CD5710E231E123A4B469963BF863CC is expected" in run.message
+    assert "gpu_repository_key_fingerprint" in run.message
+    assert "nvidia-cuda" not in fresh.run(KEYRING)
+
+
+def test_page_of_a_proxy_in_place_of_the_key_is_no_key(fresh, play):
+    fresh.run("echo '<html>Please log in</html>' > %s/debian12/x86_64/3bf863cc.pub" % CUDA)
+    run = play(fresh, ROLES)
+    assert run.rc == 2
+    assert "that is no key" in run.message
+    assert "nvidia-cuda" not in fresh.run(KEYRING)
+
+
+def test_repository_that_is_down_is_named(fresh, play):
+    fresh.run("systemctl stop test-repository")
+    run = play(fresh, ROLES)
+    assert run.rc == 2
+    assert "http://127.0.0.1:8099/compute/cuda/repos/debian12/x86_64" in run.message
+    assert "gpu_repository_mirror" in run.message
+
+
+def test_repository_that_went_down_later_is_named(fresh, play):
+    assert play(fresh, ROLES).rc == 0
+    fresh.run("systemctl stop test-repository")
+    run = play(fresh, ROLES, nvidia_repository_cache_seconds=0)
+    assert run.rc == 2
+    assert "http://127.0.0.1:8099" in run.message
+
+
+def test_lists_that_somebody_changed_are_refused(fresh, play):
+    fresh.run("sed -i 's/^Date:.*/Date: Thu, 01 Jan 2026 00:00:00 UTC/' %s/debian12/x86_64/InRelease" % CUDA)
+    run = play(fresh, ROLES)
+    assert run.rc == 2
+    assert "could not read the package lists of http://127.0.0.1:8099" in run.message
+
+
+def test_fingerprint_that_is_none_is_refused_before_anything_is_done(fresh, play):
+    run = play(fresh, ROLES, nvidia_repository_key_fingerprint="3bf863cc")
+    assert run.rc == 2
+    assert '"3bf863cc" and not 40 hexadecimal digits' in run.message
