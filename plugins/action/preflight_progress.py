@@ -37,9 +37,10 @@ class ActionModule(ActionBase):
         running = progress.running(options["step"], standings)
         if running:
             now = time.time()
+            every = progress.pause_seconds(options["step"], standings, options["every_seconds"])
             # The time that asking took counts: with many hosts it is most of the interval.
-            pause = max(0.0, (options["last"] or now) + options["every_seconds"] - now)
-            time.sleep(min(pause, options["every_seconds"], _LONGEST_SECONDS))
+            pause = max(0.0, (options["last"] or now) + every - now)
+            time.sleep(min(pause, every, _LONGEST_SECONDS))
         return {"changed": False, "lines": lines, "running": running, "at": time.time()}
 
 

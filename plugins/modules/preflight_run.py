@@ -7,11 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: preflight_run
-short_description: Keep the results of a preflight on a node, or stop what it runs
+short_description: Collect and keep the results of a preflight on a node, or stop what it runs
 version_added: 0.1.0
 author:
   - Kentino (@kentino)
 description:
+  - With O(state=collected) it returns what the asynchronous job of a step has left, keeps the result as with O(state=recorded) where the
+    step came to a verdict, and removes the file of the job. C(async_status) would be asked twice for the same.
   - With O(state=recorded) it keeps the result of a step, so that a run that was interrupted goes on where it was.
   - With O(state=stopped) it ends every step of a preflight that still runs on the node. Each ends its tool with all its children. A
     process is only ended when it is the one that told its progress, and not another one that has its number by now.
@@ -20,18 +22,21 @@ options:
   state:
     description: What to do.
     type: str
-    choices: [recorded, stopped]
+    choices: [collected, recorded, stopped]
     required: true
   state_path:
     description: Folder on the node with one folder for each run.
     type: path
     default: /var/lib/kentino-gpu/preflight
   run_id:
-    description: The run. Required with O(state=recorded). With O(state=stopped) all runs without it.
+    description: The run. Required with O(state=collected) and O(state=recorded). With O(state=stopped) all runs without it.
     type: str
   step:
-    description: The step whose result is kept. Required with O(state=recorded).
+    description: The step whose result is kept. Required with O(state=collected) and O(state=recorded).
     type: str
+  job_path:
+    description: The C(results_file) of the asynchronous task that ran O(step). Required with O(state=collected).
+    type: path
   result:
     description: The result, as the module of the step returned it. Required with O(state=recorded).
     type: dict
@@ -49,7 +54,15 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep what the burn-in found
+- name: Fetch what the burn-in found
+  kentino.gpu.preflight_run:
+    state: collected
+    run_id: intake-7
+    step: burn
+    job_path: "{{ job.results_file }}"
+  register: burn
+
+- name: Keep what a burn-in found that was not started asynchronously
   kentino.gpu.preflight_run:
     state: recorded
     run_id: intake-7
@@ -68,6 +81,15 @@ stopped:
   type: list
   elements: dict
   sample: [{run_id: intake-7, step: burn, pid: 4711}]
+result:
+  description: What the job has left. Empty where it left nothing or still runs.
+  returned: with O(state=collected)
+  type: dict
+complaints:
+  description: What could not be written.
+  returned: with O(state=collected)
+  type: list
+  elements: str
 """
 
 import typing as t
@@ -79,23 +101,34 @@ from ansible_collections.kentino.gpu.plugins.module_utils._probe import prefligh
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["recorded", "stopped"], "required": True},
+            "state": {"type": "str", "choices": ["collected", "recorded", "stopped"], "required": True},
             "state_path": {"type": "path", "default": preflight_run.STATE_PATH},
             "run_id": {"type": "str"},
             "step": {"type": "str"},
+            "job_path": {"type": "path"},
             "result": {"type": "dict"},
         },
-        required_if=[("state", "recorded", ["run_id", "step", "result"])],
+        required_if=[("state", "recorded", ["run_id", "step", "result"]), ("state", "collected", ["run_id", "step", "job_path"])],
         supports_check_mode=True,
     )
     params = module.params
     try:
         if params["state"] == "recorded":
             _record(module)
+        if params["state"] == "collected":
+            _collect(module)
         wanted = [params["run_id"]] if params["run_id"] else preflight_run.runs(params["state_path"])
         _stop(module, [preflight_run.Run(params["state_path"], run_id) for run_id in wanted])
     except ValueError as exc:
         module.fail_json(msg=str(exc))
+
+
+def _collect(module: AnsibleModule) -> None:
+    params = module.params
+    run = preflight_run.Run(params["state_path"], params["run_id"])
+    preflight_run.name("step", params["step"])
+    result, complaints = ({}, []) if module.check_mode else run.collect(params["step"], params["job_path"])
+    module.exit_json(changed=bool(result), result=result, complaints=complaints)
 
 
 def _record(module: AnsibleModule) -> None:

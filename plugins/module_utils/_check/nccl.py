@@ -245,6 +245,7 @@ def _metrics(judged: Check, outcomes: t.Mapping[str, Outcome], best: str, option
     numbers = dict(judged.metrics)
     numbers["busbw_gbps"] = outcomes[best].rate(_bytes(options))
     numbers["message_bytes"] = _bytes(options) or max(options.plan.sizes())
+    numbers["floor_gbps"] = options.floor["value_gbps"] if options.floor else None
     return numbers
 
 

@@ -227,7 +227,7 @@ class Session:
 
     def _tick(self, stops: bool, until: float) -> t.Optional[str]:
         self._write_progress("running")
-        unwatched = lease.expired(self.options.progress_path)
+        unwatched = lease.expired(self.options.progress_path, time.monotonic() - self._begin)
         if unwatched:
             return self.stop(NODE, unwatched)
         now = time.monotonic()

@@ -41,7 +41,7 @@ def judge(record: GpuBurn, policy: t.Mapping[str, t.Any]) -> t.Tuple[Finding, ..
         *_judge_length(record, policy.get("run_seconds")),
         *_judge_speed(record, policy),
     ]
-    if not findings and record.exit_status:
+    if record.exit_status and not any(finding.verdict in ("fail", "unknown") for finding in findings):
         findings.append(_unknown("burn.exit_status", NODE, "gpu_burn ended with status %d after a clean result" % record.exit_status))
     return tuple(findings)
 

@@ -48,7 +48,7 @@ def judge(record: NcclTests, policy: t.Mapping[str, t.Any]) -> t.Tuple[Finding, 
         findings.append(Finding("nccl.crashed", "critical", NODE, message, "look_at_code", record.crashes[:_SHOWN], advice))
     if record.aborts:
         findings.append(_unknown("nccl.aborted", "the launcher reports: %s" % record.aborts[0], record.aborts[:_SHOWN]))
-    if not findings and record.exit_status:
+    if record.exit_status and not any(finding.verdict in ("fail", "unknown") for finding in findings):
         findings.append(_unknown("nccl.exit_status", "nccl-tests ended with status %d after a clean result" % record.exit_status))
     if record.warnings:
         message = "NCCL warned %d times, first: %s" % (len(record.warnings), record.warnings[0])

@@ -219,7 +219,8 @@ THRESHOLDS: t.Tuple[Threshold, ...] = (
         70,
         "percent of the power limit",
         "highest draw seen under a burn-in; a warning below it, because such a load does not show what full load would",
-        "no figure published; wilicc/gpu-burn#114 reports loads far below the limit, single precision without tensor cores draws least",
+        "in single precision without tensor cores, which draws least: eight H100 580 to 650 of 700 W (huggingface/gpu-fryer#4), "
+        "RTX 4090 380 of 450 W (wilicc/gpu-burn#68); wilicc/gpu-burn#114 reports a load far below the limit",
         _READ,
         "own",
     ),

@@ -20,6 +20,11 @@ from .root import under_root
 
 STATE_PATH = "/var/lib/kentino-gpu/preflight"
 
+# What of a job's answer is the module's own.
+RESULT_KEYS = ("changed", "verdict", "action", "checks", "findings", "metrics", "simulated", "facts")
+# A verdict that says something: a step with one of these has come to its end and need not be repeated.
+SETTLED = ("pass", "warn", "fail")
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _KEPT_RUNS = 30
 # A module tells its progress every ten seconds at least; its result is written a moment after it has gone.
@@ -51,6 +56,19 @@ class Run:
         _prune(os.path.dirname(self.folder), self.run_id)
         return complaint
 
+    def collect(self, step: str, job_path: str) -> t.Tuple[t.Dict[str, t.Any], t.List[str]]:
+        """What the job of C(step) has left, and complaints. A result that settles the step is kept for a run that goes on later.
+
+        The job's file is removed. Empty where there is no result: no such file, or a job that still runs.
+        """
+        left = _read_object(job_path)
+        if not left or (left.get("started") and not left.get("finished")):
+            return {}, []
+        complaint = self.record(step, {key: left[key] for key in RESULT_KEYS if key in left}) if left.get("verdict") in SETTLED else None
+        with contextlib.suppress(OSError):
+            os.unlink(job_path)
+        return left, [complaint] if complaint else []
+
     def records(self) -> t.Tuple[t.Dict[str, t.Dict[str, t.Any]], t.List[str]]:
         """The results of the steps that are done, by name, and what is wrong with those that cannot be read."""
         found, complaints = {}, []
@@ -77,21 +95,7 @@ class Run:
         """
         told = self.progress(step)
         job, begun = _job(job_path)
-        if told and begun is not None and _seconds(told) < begun:
-            told = {}  # of an earlier attempt
-        if job == "finished":
-            return "finished", told
-        alive = _is_running(told)
-        if job == "running" and not told:
-            return "starting", told
-        if not told:
-            return ("lost" if job_path else "absent"), told
-        if alive:
-            return "running", told
-        if job_path is None and told.get("state") == "finished":
-            return "finished", told
-        silent = time.time() - _seconds(told)
-        return ("running" if job == "running" and 0 <= silent < _SILENT_SECONDS else "lost"), told
+        return standing(told, job, begun, _is_running(told), time.time(), bool(job_path))
 
     def running(self) -> t.List[t.Dict[str, t.Any]]:
         told = {step: self.progress(step) for step in self.steps()}
@@ -131,34 +135,65 @@ def _prune(state_path: str, current: str) -> None:
             shutil.rmtree(os.path.join(under_root(state_path), old), ignore_errors=True)
 
 
+def standing(
+    told: t.Dict[str, t.Any], job: t.Optional[str], begun: t.Optional[float], alive: bool, now: float, with_job: bool
+) -> t.Tuple[str, t.Dict[str, t.Any]]:
+    """C(Run.status) of what was read: the progress, the state of the job and when it began, and whether the process is there."""
+    if told and begun is not None and _seconds(told) < begun:
+        told = {}  # of an earlier attempt
+    if job == "finished":
+        return "finished", told
+    if job == "running" and not told:
+        return "starting", told
+    if not told:
+        return ("lost" if with_job else "absent"), told
+    if alive:
+        return "running", told
+    if not with_job and told.get("state") == "finished":
+        return "finished", told
+    silent = now - _seconds(told)
+    return ("running" if job == "running" and 0 <= silent < _SILENT_SECONDS else "lost"), told
+
+
 def _job(path: t.Optional[str]) -> t.Tuple[t.Optional[str], t.Optional[float]]:
-    """C(running) or C(finished) and when it began; neither where there is no such job."""
-    if not path:
+    """C(running) or C(finished), and when it began while it runs; neither where there is no such job."""
+    if not path or not os.path.exists(path):
         return None, None
     content = _read_object(path)
-    if not content:
-        return ("running" if os.path.exists(path) else None), None
+    state = job_state(content)
+    return state, _changed(path) if content and state == "running" else None
+
+
+def job_state(content: t.Mapping[str, t.Any]) -> str:
+    """Of the file of a job that is there; empty C(content) where it holds nothing yet."""
     # The module's own result replaces what Ansible wrote at the start, and carries none of these words.
-    if content.get("started") and not content.get("finished"):
-        return "running", _changed(path)
-    return "finished", None
+    return "running" if not content or (content.get("started") and not content.get("finished")) else "finished"
 
 
 def _is_running(told: t.Mapping[str, t.Any]) -> bool:
     """Whether the process that told this is still there, and not another one with its number."""
     pid = told.get("pid")
-    if not isinstance(pid, int) or isinstance(pid, bool) or pid < 2 or told.get("state") != "running":
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid < 2:
         return False
     try:
         with open("/proc/%d/stat" % pid, "rb") as handle:
-            words = handle.read().rpartition(b")")[2].split()
-        began_seconds = int(words[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+            stat = handle.read()
+    except OSError:
         return False
-    if words[0] == b"Z":
+    return is_alive(told, stat, time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), os.sysconf("SC_CLK_TCK"))
+
+
+def is_alive(told: t.Mapping[str, t.Any], stat: bytes, now: float, boot_seconds: float, ticks: int) -> bool:
+    """The same of the process with the line C(stat), at the time C(now), which is C(boot_seconds) after the boot."""
+    if told.get("state") != "running":
+        return False
+    try:
+        words = stat.rpartition(b")")[2].split()
+        began_seconds = int(words[19]) / ticks
+    except (ValueError, IndexError):
         return False
     # In the time of the boot, by how long ago it was told: a clock that was set meanwhile moves it by as much.
-    return began_seconds <= time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - _seconds(told)) + 1
+    return words[0] != b"Z" and began_seconds <= boot_seconds - (now - _seconds(told)) + 1
 
 
 def _seconds(told: t.Mapping[str, t.Any]) -> float:

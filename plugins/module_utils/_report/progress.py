@@ -12,7 +12,8 @@ from .result import one_line
 
 _HEAD = ("host", "step", "state", "done", "time", "hottest", "errors")
 _WIDTH = 32
-_RUNNING = ("starting", "running")
+# Tools take some time to end after the time that they were given. What takes longer is not waited for so eagerly.
+_SOON_SECONDS, _OVERTIME_SECONDS = 2.0, 60.0
 
 
 def lines(step: str, standings: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
@@ -28,6 +29,21 @@ def lines(step: str, standings: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List
 def running(step: str, standings: t.Mapping[str, t.Mapping[str, t.Any]]) -> int:
     """How many hosts still run the step."""
     return sum(bool(told.get("unreachable")) or (told.get("step") == step and bool(told.get("running"))) for told in standings.values())
+
+
+def pause_seconds(step: str, standings: t.Mapping[str, t.Mapping[str, t.Any]], every_seconds: float) -> float:
+    """How long to wait before the hosts are asked again: less than C(every_seconds) where one is about to end."""
+    pauses = [every_seconds]
+    for told in standings.values():
+        elapsed, total = _number(told.get("elapsed_seconds")), _number(told.get("total_seconds"))
+        if told.get("step") != step or not told.get("running") or elapsed is None or not total:
+            continue
+        left = total - elapsed
+        if left > 0:
+            pauses.append(max(_SOON_SECONDS, left))
+        elif -left < _OVERTIME_SECONDS:
+            pauses.append(_SOON_SECONDS)
+    return min(pauses)
 
 
 def _row(host: str, step: str, told: t.Mapping[str, t.Any]) -> t.Tuple[str, ...]:

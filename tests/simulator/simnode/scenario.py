@@ -117,7 +117,7 @@ def _apply(scenario: Scenario, fault: str) -> None:
     for gpu in scenario.gpus:
         _merged(gpu, overlay.get("all_gpus", {}))
     for key, facts in overlay.get("gpus", {}).items():
-        _merged(scenario.gpus[_index(scenario, fault, key)], facts)
+        _merged(_awake(scenario.gpus[_index(scenario, fault, key)], facts), facts)
     for change in overlay.get("changes", ()):
         first, index, rest = change["key"].split(".", 2)
         scenario.changes.append(dict(change, key="%s.%d.%s" % (first, _index(scenario, fault, index), rest)))
@@ -135,6 +135,14 @@ def _apply(scenario: Scenario, fault: str) -> None:
     scenario.missing += [name for name in overlay.get("missing", ()) if name not in scenario.missing]
     scenario.log += [(fault, entry) for entry in overlay.get("log", ())]
     scenario.faults.append(fault)
+
+
+def _awake(gpu: t.Dict[str, t.Any], facts: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
+    """A card that is busy has its link at full speed; at rest some cards lower it."""
+    link = gpu["pcie"]
+    if facts.get("util", {}).get("gpu"):
+        link.update(gen=link["gen_max"], gen_device=link["gen_device_max"])
+    return gpu
 
 
 def _check_needs(scenario: Scenario, fault: str, need: t.Optional[str]) -> None:

@@ -292,8 +292,8 @@ def test_it_takes_its_time_and_tells_of_its_progress_meanwhile(tmp_path: Path) -
     finally:
         _end(child)
     # 120 seconds and one, and 30 for its clients to end: at least a second of the machine's time, most of it after the first record.
-    assert first < 0.7 * whole
-    assert 151 / 150 <= whole < 15
+    assert whole - first > 0.4
+    assert 151 / 150 <= whole < 60
     assert b"Tested 4 GPUs:" in seen
 
 
@@ -349,7 +349,7 @@ def nvml(tmp_path: Path) -> t.Iterator[t.Callable[[t.Dict[str, str]], Reading]]:
 
 
 def _wait_for_load(folder: Path) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not (folder / "load").exists():
         assert time.monotonic() < until, "gpu_burn never loaded the GPUs"
         time.sleep(0.01)
@@ -457,7 +457,7 @@ def test_a_hang_has_a_client_that_hangs_too(fault: str, ends: bool, tmp_path: Pa
     try:
         assert child.stdout is not None
         seen = b""
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while len(_members(child.pid)) < 2:
             assert time.monotonic() < until
             time.sleep(0.02)
@@ -466,7 +466,7 @@ def test_a_hang_has_a_client_that_hangs_too(fault: str, ends: bool, tmp_path: Pa
         assert b"46.0%" not in seen
         time.sleep(0.1)
         os.killpg(child.pid, signal.SIGTERM)
-        until = time.monotonic() + (10 if ends else 0.3)
+        until = time.monotonic() + (60 if ends else 0.3)
         while _members(child.pid) and time.monotonic() < until:
             time.sleep(0.02)
         assert len(_members(child.pid)) == (0 if ends else 2)
@@ -475,6 +475,9 @@ def test_a_hang_has_a_client_that_hangs_too(fault: str, ends: bool, tmp_path: Pa
         assert len(_members(child.pid)) == (0 if ends else 1), "killing the tool alone leaves its client"
     finally:
         _end(child)
+    until = time.monotonic() + 60
+    while _members(child.pid) and time.monotonic() < until:
+        time.sleep(0.02)
     assert _members(child.pid) == []
 
 

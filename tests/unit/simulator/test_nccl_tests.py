@@ -420,7 +420,7 @@ def test_the_program_under_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "all_gather_perf").symlink_to(SIMULATOR / "bin/nccl_tests")
     environment = dict(os.environ, **render.environment(str(_node("l40sx4"))))
     out = subprocess.run(
-        [str(tmp_path / "all_gather_perf"), "-g", "4"], env=environment, capture_output=True, timeout=20, check=True
+        [str(tmp_path / "all_gather_perf"), "-g", "4"], env=environment, capture_output=True, timeout=60, check=True
     ).stdout
     assert _only(parser.parse(out.decode())).program == "all_gather_perf"
 
@@ -442,9 +442,9 @@ def test_it_takes_its_time_and_loads_the_gpus(tmp_path: Path) -> None:
     while not (tmp_path / "load").exists():
         time.sleep(0.01)
     busy = state.Node(str(tmp_path))
-    out = child.communicate(timeout=20)[0]
+    out = child.communicate(timeout=60)[0]
     # 1, 2 and 4 GiB at 28 GB/s, twice 22 times each.
-    assert 20 / 20 < time.monotonic() - begin < 20
+    assert 20 / 20 < time.monotonic() - begin < 60
     assert first.startswith(b"# nccl-tests version 2.17.9")
     assert b"# Avg bus bandwidth" in out
     assert busy.get("gpu.7.process.0.name") == "all_reduce_perf"
@@ -459,7 +459,7 @@ def test_a_hang_prints_the_head_and_no_row(launcher: t.Tuple[str, ...], tmp_path
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.8)
     os.killpg(child.pid, signal.SIGTERM)
-    out = child.communicate(timeout=10)[0]
+    out = child.communicate(timeout=60)[0]
     assert child.returncode == -signal.SIGTERM
     found = parser.parse(out.decode())
     assert (len(_only(found).ranks), _only(found).rows) == (8, ())

@@ -229,7 +229,7 @@ def test_counters_climb_from_reading_to_reading(run: Run) -> None:
 def test_the_tool_on_the_path_is_the_stand_in(run: Run, tmp_path: Path) -> None:
     render.prepare(scenario.load("l40sx4"), str(tmp_path), root=False)
     environment = dict(os.environ, **render.environment(str(tmp_path)))
-    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=10, check=False, env=environment)
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=60, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, run("l40sx4", "-L").stdout, b"")
 
 
@@ -260,7 +260,7 @@ def test_a_hung_gpu_leaves_half_a_report(tmp_path: Path) -> None:
     try:
         os.set_blocking(child.stdout.fileno(), False)
         printed = b""
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while printed.count(b"EGM") < 2 and time.monotonic() < until:
             printed += child.stdout.read() or b""
             time.sleep(0.02)

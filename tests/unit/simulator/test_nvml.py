@@ -123,7 +123,7 @@ def _environment(name: str, folder: Path) -> t.Dict[str, str]:
 
 def _read(name: str, folder: Path, readings: int = 1) -> t.Dict[str, t.Any]:
     argv = [sys.executable, "-c", READER, str(readings)]
-    done = subprocess.run(argv, env=_environment(name, folder), capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(argv, env=_environment(name, folder), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found: t.Dict[str, t.Any] = json.loads(done.stdout)
     return found
@@ -211,7 +211,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> t.Dict[str, t.Dict[str
     folders = [tmp_path_factory.mktemp("node") for _name in names]
     environments = [_environment(name, folder) for name, folder in zip(names, folders)]
     argv = [sys.executable, "-c", READER, "1", *map(str, folders)]
-    done = subprocess.run(argv, env=environments[0], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, env=environments[0], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return dict(zip(names, map(json.loads, done.stdout.splitlines())))
 

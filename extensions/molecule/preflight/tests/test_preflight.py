@@ -59,3 +59,6 @@ def test_gpu_that_computes_wrong_is_burnt_out_and_named(host, node):
     assert "burn.errors" in done.stdout, done.stdout
     assert "GPU 2" in done.stdout, done.stdout
     assert "because burn failed" in done.stdout, done.stdout
+    assert "Gflop/s, hottest" in done.stdout, done.stdout
+    # A person reads a sentence, not the whole report in one line of JSON.
+    assert '"findings"' not in done.stdout, done.stdout

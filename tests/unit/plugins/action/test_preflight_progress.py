@@ -28,8 +28,9 @@ class Broken(dict):
 
 @pytest.fixture
 def show(mocker):
-    slept = mocker.patch.object(preflight_progress.time, "sleep")
-    mocker.patch.object(preflight_progress.time, "time", return_value=1000.0)
+    # The name in the action, not the clock itself: threads that other tests left behind use that.
+    clock = mocker.patch.object(preflight_progress, "time")
+    clock.time.return_value = 1000.0
 
     def run(hosts, **options):
         task = Task({"variable": "standing", "step": "burn", **options})
@@ -39,7 +40,7 @@ def show(mocker):
         known["odd"] = Broken()
         result = action.run(task_vars={"ansible_play_hosts_all": [*hosts, "odd"], "hostvars": known})
         printed = [line for call in action._display.display.call_args_list for line in call.args[0].split("\n")]
-        return result, printed, [call.args[0] for call in slept.call_args_list]
+        return result, printed, [call.args[0] for call in clock.sleep.call_args_list]
 
     return run
 

@@ -37,7 +37,7 @@ except ImportError:
 NODES = tuple(scenario.nodes())
 STATE = "/var/lib/kentino-gpu/state.json"
 # A child that is not back by then is a hang of what is tested.
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 120
 
 
 class Node:

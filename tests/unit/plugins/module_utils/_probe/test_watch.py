@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def left(marker: str) -> t.List[str]:
     return found
 
 
-def wait_until(test: t.Callable[[], t.Any], seconds: float = 5.0) -> bool:
+def wait_until(test: t.Callable[[], t.Any], seconds: float = 60.0) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if test():
@@ -56,9 +57,9 @@ def test_output_and_status_of_a_tool_that_ends():
 
 
 def test_end_of_the_tool_is_not_waited_for_until_the_next_tick():
-    done = watch.watch(["sleep", "0.2"], 60, on_tick=lambda: None, tick_seconds=30)
+    done = watch.watch(["sleep", "0.2"], 300, on_tick=lambda: None, tick_seconds=120)
     assert (done.outcome, done.rc) == ("ended", 0)
-    assert 0.2 <= done.seconds < 1
+    assert 0.2 <= done.seconds < 60
 
 
 def test_tool_that_something_else_kills_ends_by_that_signal():
@@ -66,9 +67,8 @@ def test_tool_that_something_else_kills_ends_by_that_signal():
 
 
 def test_tool_that_ends_at_once_is_never_missed():
-    ends = [watch.watch(["sh", "-c", "kill -9 $$"], 2) for _time in range(25)]
+    ends = [watch.watch(["sh", "-c", "kill -9 $$"], 60) for _time in range(25)]
     assert {(done.outcome, done.rc) for done in ends} == {("ended", -9)}
-    assert max(done.seconds for done in ends) < 1
 
 
 def test_missing_tool_is_named():
@@ -94,17 +94,17 @@ def test_file_without_an_interpreter_is_denied(tmp_path):
 )
 def test_hung_tool_is_killed_with_all_that_came_of_it(script, printed, tmp_path):
     argv, marker = with_marker(tmp_path, script)
-    done = watch.watch(argv, 0.4, term_seconds=0.2)
+    done = watch.watch(argv, 1, term_seconds=0.2)
     assert (done.outcome, done.rc, done.stdout) == ("timeout", None, printed)
-    assert done.seconds < 0.4 + 5
+    assert 1 <= done.seconds < 60
     assert left(marker) == []
 
 
 def test_children_that_outlive_the_tool_are_ended_at_once(tmp_path):
     argv, marker = with_marker(tmp_path, "(setsid sleep 300 &); sleep 300 & echo answer; exit 0")
-    done = watch.watch(argv, 60)
+    done = watch.watch(argv, 300)
     assert (done.outcome, done.rc, done.stdout) == ("ended", 0, b"answer\n")
-    assert done.seconds < 2
+    assert done.seconds < 60
     assert left(marker) == []
 
 
@@ -118,7 +118,7 @@ def test_tool_is_stopped_for_what_it_prints(tmp_path):
 
     done = watch.watch(argv, 60, on_stdout=listen)
     assert (done.outcome, done.why, b"".join(seen)) == ("stopped", "a GPU died", b"fine\nDIED\n")
-    assert "stopped after 0 s: a GPU died" in done.problem()
+    assert re.search(r"stopped after \d+ s: a GPU died", done.problem())
     assert left(marker) == []
 
 
@@ -147,7 +147,7 @@ def test_folder_and_variables_are_the_tools(tmp_path, monkeypatch):
 
 
 def test_flood_is_cut():
-    assert watch.watch(["yes"], 20, max_bytes=1 << 16).outcome == "truncated"
+    assert watch.watch(["yes"], 60, max_bytes=1 << 16).outcome == "truncated"
 
 
 def test_listener_that_raises_leaves_no_tool(tmp_path):
@@ -184,7 +184,7 @@ def module(tmp_path):
 def test_interrupted_module_ends_after_its_tool(module, number):
     child, marker = module
     child.send_signal(number)
-    assert child.wait(30) == 128 + number
+    assert child.wait(60) == 128 + number
     assert left(marker) == []
 
 
@@ -192,7 +192,7 @@ def test_interrupted_module_ends_after_its_tool(module, number):
 def test_killed_module_takes_its_tool_with_it(module, kill, tmp_path):
     child, marker = module
     kill(child.pid, signal.SIGKILL)
-    child.wait(30)
+    child.wait(60)
     assert wait_until(lambda: not left(marker)), left(marker)
     assert (tmp_path / "afterwards").exists()
 

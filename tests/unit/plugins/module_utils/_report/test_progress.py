@@ -26,6 +26,25 @@ def test_hosts_of_another_step_are_left_out():
     assert progress.running("burn", {"gpu-1": dict(HOT, step="dcgm"), "gpu-2": {}}) == 0
 
 
+@pytest.mark.parametrize(
+    ("elapsed", "more", "pause"),
+    [
+        (100, {}, 20.0),
+        (590, {}, 10.0),
+        (599, {}, 2.0),
+        (630, {}, 2.0),
+        (700, {}, 20.0),
+        (630, {"running": False}, 20.0),
+        (630, {"step": "dcgm"}, 20.0),
+        (630, {"total_seconds": None}, 20.0),
+        (None, {}, 20.0),
+    ],
+    ids=["far from its end", "near", "very near", "any moment", "long overdue", "ended", "other step", "no total", "nothing told"],
+)
+def test_end_of_a_step_is_noticed_soon(elapsed, more, pause):
+    assert progress.pause_seconds("burn", {"gpu-1": dict(BURN, elapsed_seconds=elapsed, **more), "gpu-2": dict(BURN)}, 20.0) == pause
+
+
 def test_a_host_that_does_not_answer_is_told():
     standings = {"gpu-1": {"unreachable": True, "msg": "timed out"}, "gpu-2": dict(HOT, running=False, state="finished")}
     assert "unreachable" in progress.lines("burn", standings)[1]
