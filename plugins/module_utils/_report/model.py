@@ -28,7 +28,7 @@ ACTIONS = (
     "replace",
 )
 
-SUBJECT_KINDS = ("node", "gpu", "nvswitch", "pcie_port", "disk", "filesystem", "nic", "psu", "rank", "process", "tool")
+SUBJECT_KINDS = ("node", "gpu", "nvswitch", "pcie_port", "disk", "file", "filesystem", "nic", "psu", "rank", "process", "tool")
 
 _VERDICT_OF_SEVERITY = {"info": "pass", "warning": "warn", "critical": "fail"}
 
