@@ -23,6 +23,21 @@ TOOLS = ROOT / "tests/tools"
 MIRROR = "http://127.0.0.1:8099"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="also the drills that are too many for every change (make nightly)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "nightly: only with --nightly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: t.List[pytest.Item]) -> None:
+    if not config.getoption("--nightly"):
+        late = [item for item in items if item.get_closest_marker("nightly")]
+        items[:] = [item for item in items if item not in late]
+        config.hook.pytest_deselected(items=late)
+
+
 @dataclass
 class Run:
     """What ansible-playbook said. C(failed): the messages of the tasks that failed, newest last."""
@@ -129,9 +144,9 @@ def play(tmp_path: pathlib.Path) -> t.Callable[..., Run]:
     ) -> t.Any:
         inventory = tmp_path / "inventory.yml"
         host = {
-            "ansible_connection": "containers.podman.podman",
+            "ansible_connection": "community.docker.docker",
+            "ansible_pipelining": True,
             "ansible_host": node.container,
-            "ansible_podman_executable": str(TOOLS / "podman"),
             "ansible_python_interpreter": "/usr/bin/python3",
         }
         inventory.write_text(yaml.safe_dump({"gpu_nodes": {"hosts": {node.system: host}, "vars": common()}}))
@@ -147,7 +162,7 @@ def play(tmp_path: pathlib.Path) -> t.Callable[..., Run]:
         argv += ["--tags", tags] if tags else []
         environment = dict(
             os.environ,
-            PATH=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
+            PATH=os.pathsep.join((str(TOOLS / "shim"), os.path.dirname(sys.executable), os.environ["PATH"])),
             ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".collections"),
             ANSIBLE_CONFIG=str(TOOLS / "ansible.cfg"),
             ANSIBLE_CALLBACK_RESULT_FORMAT="yaml",

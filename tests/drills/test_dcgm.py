@@ -78,6 +78,7 @@ def test_way_back_is_refused(driven, play):
         assert driven.run(INSTALLED) == before
 
 
+@pytest.mark.nightly
 def test_every_gpu_has_metrics(driven, play):
     run = play(driven, BOTH)
     assert run.rc == 0, run.output
@@ -93,6 +94,7 @@ def test_every_gpu_has_metrics(driven, play):
     assert "Hostname" not in text
 
 
+@pytest.mark.nightly
 def test_exporter_is_nobody_and_limited(driven):
     assert driven.run("stat -c %U /proc/$(systemctl show -P MainPID nvidia-dcgm-exporter)").strip() not in ("root", "")
     assert driven.run("systemd-analyze verify /etc/systemd/system/nvidia-dcgm-exporter.service 2>&1") == ""
@@ -102,12 +104,14 @@ def test_exporter_is_nobody_and_limited(driven):
     assert driven.run("systemctl show -P MemoryMax -P Environment nvidia-dcgm-exporter").split() == ["536870912", "GOMEMLIMIT=409MiB"]
 
 
+@pytest.mark.nightly
 def test_second_run_and_check_mode_find_nothing_to_do(driven, play):
     for check in (False, True):
         run = play(driven, BOTH, check=check)
         assert (run.rc, run.changed) == (0, []), run.output
 
 
+@pytest.mark.nightly
 def test_drift_is_named(driven, play):
     driven.run(
         "apt-mark unhold datacenter-gpu-manager-4-core datacenter-gpu-manager-exporter; systemctl stop nvidia-dcgm-exporter nvidia-dcgm;"
@@ -123,6 +127,7 @@ def test_drift_is_named(driven, play):
     assert run.rc == 0, run.output
 
 
+@pytest.mark.nightly
 def test_gpu_that_dcgm_does_not_see_is_missed(driven, play):
     driven.run("/opt/node/driver hardware h100x8+missing_gpu")
     for role, words in ((DCGM, "has found 7 of 8 GPUs"), (EXPORTER, "has metrics of 7 GPUs, 8 are expected")):
@@ -132,6 +137,7 @@ def test_gpu_that_dcgm_does_not_see_is_missed(driven, play):
     driven.run("/opt/node/driver hardware h100x8")
 
 
+@pytest.mark.nightly
 def test_field_that_does_not_exist_is_seen(driven, play):
     wrong = [{"field": "DCGM_FI_DEV_GPU_TEMPERATURE", "kind": "gauge", "help": "wrong"}]
     run = play(driven, EXPORTER, dcgm_exporter_counters=wrong, dcgm_exporter_wait_seconds=5)
@@ -141,6 +147,7 @@ def test_field_that_does_not_exist_is_seen(driven, play):
     assert play(driven, EXPORTER).rc == 0
 
 
+@pytest.mark.nightly
 def test_way_back_that_is_allowed(driven, play):
     run = play(driven, DCGM, dcgm_major=3, dcgm_downgrade_allowed=True)
     assert run.rc == 0, run.output
@@ -148,6 +155,7 @@ def test_way_back_that_is_allowed(driven, play):
     assert "4-core" not in driven.run(INSTALLED)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("node", ["debian-13"], indirect=True)
 def test_bare_node(node, play):
     before = node.run("find /etc /var/lib/dpkg -newer /run/boot-id -type f | sort")

@@ -48,6 +48,7 @@ def test_version_other_than_the_drivers_is_refused(driven, play):
     assert driven.run("dpkg-query -W -f '${Package} ' 'nvidia-fabricmanager*' || true") == ""
 
 
+@pytest.mark.nightly
 def test_version_that_the_repository_lacks_is_named_and_nothing_is_changed(driven, play):
     driven.run("printf 'Package: nvidia-fabricmanager\\nPin: version *\\nPin-Priority: -1\\n' >/etc/apt/preferences.d/none")
     run = play(driven, ROLES)
@@ -70,12 +71,14 @@ def test_fabric_manager_of_another_version_is_replaced_and_the_fabric_comes_up(d
     assert driven.run("systemctl is-enabled nvidia-fabricmanager").strip() == "enabled"
 
 
+@pytest.mark.nightly
 def test_second_run_and_check_mode_find_nothing_to_do(driven, play):
     for check in (False, True):
         run = play(driven, ROLES, check=check)
         assert (run.rc, run.changed) == (0, []), run.output
 
 
+@pytest.mark.nightly
 def test_drift_is_named(driven, play):
     driven.run("apt-mark unhold nvidia-fabricmanager && systemctl disable --now nvidia-fabricmanager")
     run = play(driven, ROLES, check=True)
@@ -83,6 +86,7 @@ def test_drift_is_named(driven, play):
     assert play(driven, ROLES).rc == 0
 
 
+@pytest.mark.nightly
 def test_gpu_that_does_not_join_is_named(driven, play):
     driven.run("/opt/node/driver hardware h100x8+fabric_not_ready")
     run = play(driven, ROLES, fabric_manager_wait_seconds=5)
@@ -93,6 +97,7 @@ def test_gpu_that_does_not_join_is_named(driven, play):
     assert "fabric state 'In Progress'" in run.message
 
 
+@pytest.mark.nightly
 def test_fabric_manager_is_not_replaced_under_a_job(driven, play):
     driven.run(DRIVER % {"version": NEW})
     driven.run("/opt/node/driver hardware h100x8+foreign_process")
@@ -103,6 +108,7 @@ def test_fabric_manager_is_not_replaced_under_a_job(driven, play):
     assert driven.run("dpkg-query -W -f '${Version}' nvidia-fabricmanager") == OLD + "-1"
 
 
+@pytest.mark.nightly
 def test_replaced_fabric_manager_asks_for_a_reboot(driven, play):
     run = play(driven, ROLES)
     assert run.rc == 0, run.output
@@ -111,6 +117,7 @@ def test_replaced_fabric_manager_asks_for_a_reboot(driven, play):
     assert driven.run("nv-fabricmanager --version").split()[-1] == NEW
 
 
+@pytest.mark.nightly
 def test_node_without_nvswitches_is_left_as_it_is(driven, play):
     driven.run("/opt/node/driver hardware l40sx4; apt-get purge -qq -y --allow-change-held-packages nvidia-fabricmanager >/dev/null")
     run = play(driven, ROLES)
@@ -123,6 +130,7 @@ def test_node_without_nvswitches_is_left_as_it_is(driven, play):
     assert "set fabric_manager_mode to never" in run.message
 
 
+@pytest.mark.nightly
 def test_imex_is_ready_where_it_is_asked_for(driven, play):
     assert "fabric_manager_imex_nodes" in play(driven, ROLES, fabric_manager_imex="always").message
     run = play(driven, ROLES, fabric_manager_imex="always", fabric_manager_imex_nodes=["192.0.2.1", "192.0.2.2"])
@@ -132,6 +140,7 @@ def test_imex_is_ready_where_it_is_asked_for(driven, play):
     assert (again.rc, again.changed) == (0, []), again.output
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("node", ["debian-13"], indirect=True)
 def test_bare_node(node, play):
     """Check mode changes nothing; without a driver there is a message; boards that cannot be had here, by what is known of them."""

@@ -45,6 +45,7 @@ def unit(node):
     return node.run("journalctl --unit trainer --output cat | " + ABOUT).splitlines()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("node", ["debian-12", "debian-13"], indirect=True)
 def test_bare_node_gets_the_same_environment_everywhere(node, play):
     node.run("printf '[Service]\\nType=oneshot\\nExecStart=/usr/bin/env\\n' > /etc/systemd/system/trainer.service")
@@ -62,6 +63,7 @@ def test_bare_node_gets_the_same_environment_everywhere(node, play):
     assert shell(node) == unit(node) == container
 
 
+@pytest.mark.nightly
 def test_limit_on_locked_memory_reaches_users_and_units(fresh, play):
     run = play(fresh, ROLES, training_env_memlock="4096", training_env_units=[UNIT], training_env_worst="pass")
     assert run.rc == 0, run.output
@@ -69,6 +71,7 @@ def test_limit_on_locked_memory_reaches_users_and_units(fresh, play):
     assert "LimitMEMLOCK=4194304" in fresh.run("systemctl show --property LimitMEMLOCK trainer")
 
 
+@pytest.mark.nightly
 def test_drift_is_named_by_check_mode(fresh, play):
     assert play(fresh, ROLES, training_env_units=[UNIT]).rc == 0
     fresh.run(
@@ -90,6 +93,7 @@ def test_drift_is_named_by_check_mode(fresh, play):
     assert play(fresh, ROLES, check=True, training_env_units=[UNIT]).changed == []
 
 
+@pytest.mark.nightly
 def test_profile_of_somebody_else_that_wins_is_named_with_its_line(fresh, play):
     fresh.run("printf '# ours\\nexport TORCH_NCCL_ASYNC_ERROR_HANDLING=0\\n' > /etc/profile.d/zz-site.sh")
     run = play(fresh, ROLES)
@@ -119,6 +123,7 @@ def test_old_names_are_named_wherever_they_are(fresh, play):
         assert words in said(run), words
 
 
+@pytest.mark.nightly
 def test_folder_without_room_is_refused_before_anything_is_written(fresh, play):
     fresh.run("mkdir -p /mnt/small && mount -t tmpfs -o size=1M tmpfs /mnt/small")
     run = play(fresh, ROLES, training_env_dump_path="/mnt/small/dumps")
@@ -128,6 +133,7 @@ def test_folder_without_room_is_refused_before_anything_is_written(fresh, play):
     fresh.run("umount /mnt/small")
 
 
+@pytest.mark.nightly
 def test_profile_that_ends_every_shell_is_no_success(fresh, play):
     fresh.run("echo 'exit 0' > /etc/profile.d/aa-site.sh")
     run = play(fresh, ROLES)
@@ -135,6 +141,7 @@ def test_profile_that_ends_every_shell_is_no_success(fresh, play):
     assert "a login shell of root told nothing" in run.message
 
 
+@pytest.mark.nightly
 def test_run_that_broke_off_before_systemd_was_told_is_made_good(fresh, play):
     assert play(fresh, ROLES, training_env_units=[UNIT]).rc == 0
     fresh.run("sed -i /oneshot/aRemainAfterExit=yes /etc/systemd/system/trainer.service; systemctl daemon-reload; systemctl start trainer")
@@ -144,12 +151,14 @@ def test_run_that_broke_off_before_systemd_was_told_is_made_good(fresh, play):
     assert "training.env" in fresh.run("systemctl show --property EnvironmentFiles trainer")
 
 
+@pytest.mark.nightly
 def test_unit_that_is_no_longer_named_loses_the_environment(fresh, play):
     assert play(fresh, ROLES, training_env_units=[UNIT]).rc == 0
     assert play(fresh, ROLES).rc == 0
     assert "training.env" not in fresh.run("systemctl show --property EnvironmentFiles trainer")
 
 
+@pytest.mark.nightly
 def test_peer_to_peer_is_turned_off_where_the_test_found_that_better(fresh, play):
     runs = [{"p2p": "off", "works": True}, {"p2p": "on", "works": False}]
     nccl = {"best_p2p": "off", "best_environment": {"NCCL_P2P_DISABLE": "1"}, "runs": runs}
@@ -160,6 +169,7 @@ def test_peer_to_peer_is_turned_off_where_the_test_found_that_better(fresh, play
     assert "NCCL_P2P_DISABLE=1" not in shell(fresh)
 
 
+@pytest.mark.nightly
 def test_python_without_pytorch_is_refused_by_name(fresh, play):
     run = play(fresh, ROLES, training_env_torch_python="/usr/bin/python3")
     assert run.rc == 2

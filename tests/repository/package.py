@@ -56,7 +56,7 @@ def build(package: Package, folder: str) -> str:
     """Path of the C(.deb) in C(folder)."""
     tree = os.path.join(folder, package.name)
     for path, content in package.files.items():
-        _write(tree, path, content, 0o755 if "bin" in path.split("/")[:-1] else 0o644)
+        _write(tree, path, content, 0o755 if {"bin", "sbin"} & set(path.split("/")[:-1]) else 0o644)
     for path, source in package.copies.items():
         os.makedirs(os.path.dirname(tree + path), exist_ok=True)
         shutil.copy(source, tree + path)
