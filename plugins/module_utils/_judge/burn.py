@@ -217,7 +217,7 @@ def _judge_speed(record: GpuBurn, policy: t.Mapping[str, t.Any]) -> t.Iterator[F
         if floor is not None and rate < floor["value"]:
             message = "GPU %d computes %.0f Gflop/s, at least %g expected" % (gpu, rate, floor["value"])
             yield Finding("burn.slow", "critical", _gpu(gpu), message, "check_cooling", advice=_LOOK_AT_CLOCKS)
-        elif tolerance is not None and alike:
+        elif tolerance and alike:  # 0: the siblings are not compared
             middle = statistics.median(rates.values())
             if rate < middle * (1 - tolerance / 100):
                 message = "GPU %d computes %.0f Gflop/s, its siblings %.0f; at most %g %% less allowed" % (gpu, rate, middle, tolerance)
