@@ -85,15 +85,16 @@ def test_lists_that_somebody_changed_are_refused(fresh, play):
     assert "http://127.0.0.1:8099/compute/cuda" in run.message
 
 
-def test_lists_that_are_stale_are_fetched_again(fresh, play):
+def test_lists_that_are_old_or_gone_are_fetched_again(fresh, play):
     assert play(fresh, ROLES).rc == 0
-    fresh.run(
-        "sed -i 's/^Version: 1.1-1$/Version: 1.0-1/; s/cuda-keyring_1.1-1/cuda-keyring_1.0-1/' /var/lib/apt/lists/*cuda*debian12*Packages"
-        " && touch -d '1 hour ago' /var/lib/apt/lists /var/lib/apt/periodic/update-success-stamp 2>/dev/null; true"
-    )
-    assert "Candidate: 1.0-1" in fresh.run("apt-cache policy cuda-keyring")
+    fresh.run("rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin; touch /var/lib/apt/periodic/update-success-stamp 2>/dev/null; true")
     assert play(fresh, ROLES).rc == 0
     assert "Candidate: 1.1-1" in fresh.run("apt-cache policy cuda-keyring")
+    fresh.run("touch -d '1 hour ago' /var/lib/apt/lists; rm -f /var/lib/apt/periodic/update-success-stamp")
+    asked = "journalctl --unit test-repository --output cat | grep --count debian12/x86_64/InRelease"
+    before = int(fresh.run(asked))
+    assert play(fresh, ROLES).rc == 0
+    assert int(fresh.run(asked)) > before
 
 
 @pytest.mark.nightly
