@@ -10,7 +10,7 @@ SHELL := /bin/bash
 JOBS ?= 2
 TOOLS := tests/tools
 COLLECTION := .collections/ansible_collections/kentino/gpu
-STAGES := node-images core-floor core-newest molecule unit unit-newest unit-python39 ansible-lint lint types docs package torchrun demo-run
+STAGES := node-images molecule drills core-floor core-newest unit unit-newest unit-python39 ansible-lint lint types docs package torchrun demo-run
 
 # The repository is the root of the collection, but Ansible and Python look for it under ansible_collections/kentino/gpu.
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.collections
@@ -19,7 +19,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/tests/tools/ansible.cfg
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help demo check test bench clean stages $(STAGES) quick-lint quick-types quick-unit
+.PHONY: help demo check test nightly bench clean stages $(STAGES) quick-lint quick-types quick-unit
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,10 @@ test: ## everything, under 15 minutes on two cores (root and Debian for the cont
 	@rm -rf build/stages
 	@$(MAKE) --no-print-directory --jobs=$(JOBS) --keep-going --output-sync=target stages || true
 	@$(TOOLS)/summary $(STAGES)
+
+nightly: .venv/.ready $(COLLECTION) ## every drill of the provisioning, an hour and more (root and Debian)
+	@$(TOOLS)/nodes image
+	@.venv/bin/pytest -q --nightly tests/drills
 
 bench: .venv/.ready $(COLLECTION) ## the performance figures, as ratios within one run, into build/bench.json (STRICT=--strict fails on a missed target)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python tests/benchmarks/run.py $(STRICT)
@@ -91,8 +95,12 @@ core-newest: .venv-newest/.ready
 molecule: .venv/.ready $(COLLECTION) node-images
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(TOOLS)/stage $@ $(TOOLS)/molecule
 
+# What can go wrong while a node is provisioned; "make nightly" has the rest.
+drills: .venv/.ready $(COLLECTION) node-images
+	@$(TOOLS)/stage $@ .venv/bin/pytest -q tests/drills
+
 unit: .venv/.ready $(COLLECTION)
-	@$(TOOLS)/stage $@ .venv/bin/pytest -q
+	@$(TOOLS)/stage $@ .venv/bin/pytest -q --numprocesses=4
 
 unit-newest: .venv-newest/.ready $(COLLECTION)
 	@# What touches Ansible; the rest cannot tell one core from another.

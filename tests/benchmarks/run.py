@@ -21,13 +21,14 @@ import figures  # noqa: E402
 import health_of_hosts  # noqa: E402
 import kernel_log_scan  # noqa: E402
 import preflight_of_hosts  # noqa: E402
+import site_second_run  # noqa: E402
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log-bytes", type=int, default=10**9)
     parser.add_argument("--hosts", type=int, default=40)
-    parser.add_argument("--only", choices=("kernel_log", "health", "preflight"))
+    parser.add_argument("--only", choices=("kernel_log", "health", "preflight", "site"))
     parser.add_argument("--nodes", type=int, default=50, help="of the preflight")
     parser.add_argument("--burn-seconds", type=int, default=600, help="real time; shorter ones say less of many nodes against one")
     parser.add_argument("--strict", action="store_true", help="end with status 1 where a target is missed")
@@ -39,6 +40,8 @@ def main() -> int:
         found += show(health_of_hosts.measure(ROOT, options.hosts))
     if options.only in (None, "preflight"):
         found += show(preflight_of_hosts.measure(ROOT, options.nodes, options.burn_seconds))
+    if options.only in (None, "site"):
+        found += show(site_second_run.measure(ROOT))
     report = ROOT / "build/bench.json"
     report.parent.mkdir(exist_ok=True)
     report.write_text(json.dumps({"machine": machine(), "figures": [as_dict(figure) for figure in found]}, indent=2) + "\n")

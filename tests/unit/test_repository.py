@@ -242,7 +242,11 @@ def test_no_room_has_grown_into_a_house():
 
 def test_every_test_is_where_it_is_collected():
     tests = [name_of(path) for path in FILES if path.name.startswith("test_") and path.suffix == ".py"]
-    assert not [name for name in tests if not name.startswith(("tests/unit/", "tests/dryrun/", "tests/drills/", "tests/nightly/", "extensions/molecule/"))]
+    assert not [
+        name
+        for name in tests
+        if not name.startswith(("tests/unit/", "tests/dryrun/", "tests/drills/", "tests/nightly/", "extensions/molecule/"))
+    ]
 
 
 def targets() -> t.Set[str]:
