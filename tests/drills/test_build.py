@@ -92,6 +92,7 @@ def test_archive_that_cannot_be_checked_is_not_built(driven, build):
     assert "sha256sum prints it" in run.message
 
 
+@pytest.mark.nightly
 def test_archive_with_another_checksum_is_not_built(driven, build):
     run = build(nccl_tests_checksum="sha256:" + "0" * 64)
     assert run.rc == 2

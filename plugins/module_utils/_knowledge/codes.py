@@ -285,6 +285,41 @@ CODES: t.Tuple[CodeEntry, ...] = (
     CodeEntry(
         "driver.not_loaded", "The NVIDIA driver is not loaded", FAIL, "reboot_node", "Check that it is built for this kernel and signed."
     ),
+    CodeEntry("driver.nouveau", "The kernel drives the GPUs with nouveau", FAIL, "reboot_node", "Run the role nvidia_driver, then reboot."),
+    CodeEntry("driver.not_installed", "No NVIDIA driver is installed", FAIL, "none", "Run the role nvidia_driver."),
+    CodeEntry(
+        "driver.not_built", "The driver has no module for the running kernel", FAIL, "none", "Install the kernel's headers; DKMS builds it."
+    ),
+    CodeEntry(
+        "driver.no_library", "The module is loaded, and the driver's library is not installed", FAIL, "none", "Run the role nvidia_driver."
+    ),
+    CodeEntry(
+        "driver.version_mismatch",
+        "The driver was upgraded and the old one is still loaded: a reboot is pending, and the GPUs are not broken",
+        FAIL,
+        "reboot_node",
+        "Reboot, or unload and load the nvidia modules; then hold the driver packages.",
+    ),
+    CodeEntry(
+        "driver.reboot_pending", "Another version of the module is built than is loaded", WARN, "reboot_node", "Reboot when no job runs."
+    ),
+    CodeEntry(
+        "driver.not_built_for_next_kernel",
+        "The kernel that boots next has no module: after the next reboot there would be no GPUs",
+        WARN,
+        "none",
+        "Install that kernel's headers; DKMS builds it.",
+    ),
+    CodeEntry(
+        "driver.secure_boot_unsigned", "Secure Boot refuses the module", FAIL, "none", "Enrol the key that signed it (mokutil --import)."
+    ),
+    CodeEntry(
+        "driver.secure_boot_no_key", "Secure Boot is on, and there is no key to sign modules with", WARN, "none", "Make and enrol one."
+    ),
+    CodeEntry(
+        "driver.wrong_flavour", "The open or proprietary modules do not drive these GPUs", FAIL, "none", "Install the other flavour."
+    ),
+    CodeEntry("driver.foreign", "The driver came from no package", WARN, "none", "Uninstall it (nvidia-uninstall), or adopt it."),
     CodeEntry("driver.version", "The driver is not of the expected version", WARN, "none", _SETTING),
     CodeEntry("cuda.version", "CUDA is not of the expected version", WARN, "none", _SETTING),
     CodeEntry("nvml.", "NVML could not read the GPUs", UNKNOWN, "none", "Run nvidia-smi by hand and read what it says."),

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible_collections.kentino.gpu.plugins.module_utils._knowledge import training_env
 from ansible_collections.kentino.gpu.plugins.module_utils._parse.training_env import parse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ROLE = Path(__file__).resolve().parents[4] / "roles/training_env"
@@ -64,6 +64,7 @@ def test_shells_units_and_containers_are_told_the_same(version):
     assert said(variables) == [variables] * 3
 
 
+@settings(deadline=None)
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_whatever_value_is_taken_reads_the_same_everywhere(extra):
     variables = training_env.profile("2.9.1", extra=extra)

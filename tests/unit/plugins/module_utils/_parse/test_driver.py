@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kentino.gpu.plugins.module_utils._parse import driver
 from ansible_collections.kentino.gpu.plugins.module_utils._parse.driver_records import Module
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build  (dvs-builder@U22)  Thu Feb 27 2025\n"
@@ -112,6 +112,7 @@ def test_owner_of_a_file(path, said, owned):
     assert driver.unowned([path], said) == (() if owned else (path,))
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_raises(text):
     driver.loaded(text)

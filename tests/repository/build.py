@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, Kentino
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -90,10 +89,12 @@ def archives(folder):
     for source in sorted(glob.glob(os.path.join(HERE, "sources/*/"))):
         name = os.path.basename(source.rstrip("/"))
         # Stored, not deflated: zlib's output may change from version to version, and with it the checksum.
-        with open(os.path.join(folder, name + ".tar.gz"), "wb") as out, gzip.GzipFile("", "wb", 0, out, mtime=0) as packed:
-            with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-                archive.add(source, arcname=name, filter=_plain)
-
+        with (
+            open(os.path.join(folder, name + ".tar.gz"), "wb") as out,
+            gzip.GzipFile("", "wb", 0, out, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+        ):
+            archive.add(source, arcname=name, filter=_plain)
 
     with open(os.path.join(folder, "SHA256SUMS"), "w") as sums:
         for name in sorted(os.listdir(folder)):
@@ -110,12 +111,18 @@ def _plain(member):
 
 def main():
     os.makedirs(os.path.dirname(TARGET), exist_ok=True)
-    lock = open(TARGET + ".lock", "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    with open(TARGET + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make()
+
+
+def make():
     mark = os.path.join(TARGET, ".inputs")
     wanted = inputs()
-    if os.path.exists(mark) and open(mark).read() == wanted:
-        return
+    if os.path.exists(mark):
+        with open(mark) as handle:
+            if handle.read() == wanted:
+                return
     work = TARGET + ".new"
     shutil.rmtree(work, ignore_errors=True)
     folders = {CONTAINER_TOOLKIT: os.path.join(work, "libnvidia-container/stable/deb/amd64"), DISTRIBUTION: os.path.join(work, "debian")}
