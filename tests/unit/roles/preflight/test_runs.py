@@ -47,16 +47,17 @@ def test_a_host_that_goes_away_is_given_up_and_the_others_become_a_baseline(play
         preflight_unreachable_polls=2,
         preflight_baseline="learn",
         preflight_baseline_path=str(tmp_path / "kept/baseline.json"),
-        speed=40,
+        # Slow enough that a busy machine still reads the GPUs often enough during the burn.
+        preflight_burn_seconds=300,
+        speed=15,
     )
     away.join()
     lost = ran["gates"]["gone"]
     assert (lost["open"], lost["verdict"], lost["action"]) == (False, "unknown", "check_power")
     assert "burn: the node did not answer any more while it ran" in lost["msg"]
     assert ran["results"]["gone"]["nccl"]["verdict"] == "skip"
-    assert {host: gate["open"] for host, gate in ran["gates"].items() if host != "gone"} == dict.fromkeys(
-        ("h100x8", "second", "third"), True
-    )
+    for host in ("h100x8", "second", "third"):
+        assert ran["gates"][host]["open"], ran["gates"][host]["msg"]
     assert ["gone", "gate", "SHUT"] in [line.split()[:3] for line in table(ran["printed"])]
     book = json.loads((tmp_path / "kept/baseline.json").read_text())
     learned = {entry["measure"]: sorted(run["host"] for run in entry["runs"]) for entry in book["entries"]}
