@@ -37,7 +37,7 @@ test: ## everything, some 25 minutes on two cores (root and Debian for the conta
 
 nightly: .venv/.ready $(COLLECTION) ## every drill of the provisioning, an hour and more (root and Debian)
 	@$(TOOLS)/nodes image
-	@.venv/bin/pytest -q --nightly tests/drills
+	@.venv/bin/pytest -q --nightly --numprocesses=2 --dist=loadfile tests/drills
 
 bench: .venv/.ready $(COLLECTION) ## the performance figures, as ratios within one run, into build/bench.json (STRICT=--strict fails on a missed target)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python tests/benchmarks/run.py $(STRICT)
@@ -97,7 +97,7 @@ molecule: .venv/.ready $(COLLECTION) node-images
 
 # What can go wrong while a node is provisioned; "make nightly" has the rest.
 drills: .venv/.ready $(COLLECTION) node-images
-	@$(TOOLS)/stage $@ .venv/bin/pytest -q tests/drills
+	@$(TOOLS)/stage $@ .venv/bin/pytest -q --numprocesses=2 --dist=loadfile tests/drills
 
 unit: .venv/.ready $(COLLECTION)
 	@$(TOOLS)/stage $@ .venv/bin/pytest -q --numprocesses=4
