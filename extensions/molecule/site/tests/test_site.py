@@ -26,13 +26,15 @@ def node(host):
 def check_mode(node: str) -> str:
     done = subprocess.run(
         ["ansible-playbook", "--check", "--diff", "--inventory", str(INVENTORY), "--limit", node, str(REPOSITORY / "playbooks/site.yml")],
-        env=dict(os.environ, ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", ANSIBLE_NOCOLOR="1"),
+        # Molecule asks for colours, which would hide "changed" from the tests below.
+        env=dict(os.environ, ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", ANSIBLE_FORCE_COLOR="0", ANSIBLE_NOCOLOR="1"),
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^%s +: ok=\d+ +changed=\d+" % node, done.stdout, flags=re.MULTILINE), done.stdout[-2000:]
     return done.stdout
 
 
@@ -92,7 +94,9 @@ def test_preflight_left_its_results(host):
 
 
 def test_check_mode_finds_nothing_to_change(node):
-    assert changed(check_mode(node)) == ""
+    output = check_mode(node)
+    assert changed(output) == ""
+    assert " changed=0 " in output[output.rindex("PLAY RECAP") :]
 
 
 def test_check_mode_names_each_drift(host, node):
