@@ -16,7 +16,7 @@ from pathlib import Path
 
 import figures
 
-ROUNDS = 3
+ROUNDS = 2
 NODE = "debian-12"
 LABEL = "kentino-gpu-bench"
 
