@@ -70,6 +70,10 @@ class Node:
             raise AssertionError("%s ended with %d in %s: %s%s" % (script, done.returncode, self.container, done.stdout, done.stderr))
         return done.stdout
 
+    def copy(self, source: pathlib.Path, target: str) -> None:
+        argv = [str(TOOLS / "podman"), "cp", str(source), "%s:%s" % (self.container, target)]
+        subprocess.run(argv, check=True, capture_output=True)
+
     def kill(self) -> None:
         """The power goes; the disk stays."""
         subprocess.run([str(TOOLS / "podman"), "kill", "--signal", "KILL", self.container], check=True, capture_output=True)
@@ -112,10 +116,10 @@ def node(request: pytest.FixtureRequest, label: str) -> t.Iterator[Node]:
 
 
 @pytest.fixture(scope="module")
-def module_node(label: str) -> t.Iterator[Node]:
-    """One node for all tests of a file, in their order."""
+def module_node(request: pytest.FixtureRequest, label: str) -> t.Iterator[Node]:
+    """One node for all tests of a file, in their order; of another system as C(node)."""
     own = label + "-module"
-    yield _up(own, "debian-12")
+    yield _up(own, getattr(request, "param", "debian-12"))
     _down(own)
 
 

@@ -17,21 +17,24 @@ import tarfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
-from package import CONTAINER_TOOLKIT, CUDA, DISTRIBUTION, ROOT, build  # noqa: E402
+from package import CONTAINER_TOOLKIT, CUDA, DEBIAN, DISTRIBUTION, ROOT, UBUNTU, build  # noqa: E402
 
 TARGET = os.path.join(ROOT, "build/repository")
-DISTRIBUTIONS = ("debian12", "debian13")
 # The files by which upstream's keys are known, below the URL of their repository.
-CUDA_KEYS = {"debian12": "3bf863cc.pub", "debian13": "8793F200.pub"}
+CUDA_KEYS = {"debian12": "3bf863cc.pub", "debian13": "8793F200.pub", "ubuntu2204": "3bf863cc.pub", "ubuntu2404": "3bf863cc.pub"}
 CONTAINER_KEY = "libnvidia-container/gpgkey"
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def sets():
     for path in sorted(glob.glob(os.path.join(HERE, "sets/*.py"))):
-        spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        yield from module.PACKAGES
+        yield from load(path).PACKAGES
 
 
 def inputs():
@@ -125,18 +128,25 @@ def make():
                 return
     work = TARGET + ".new"
     shutil.rmtree(work, ignore_errors=True)
-    folders = {CONTAINER_TOOLKIT: os.path.join(work, "libnvidia-container/stable/deb/amd64"), DISTRIBUTION: os.path.join(work, "debian")}
+    places = [
+        (CONTAINER_TOOLKIT, DEBIAN + UBUNTU, os.path.join(work, "libnvidia-container/stable/deb/amd64")),
+        (DISTRIBUTION, DEBIAN, os.path.join(work, "debian")),
+        (DISTRIBUTION, UBUNTU, os.path.join(work, "ubuntu")),
+        *((CUDA, (name,), os.path.join(work, "compute/cuda/repos", name, "x86_64")) for name in DEBIAN + UBUNTU),
+    ]
+    made = {}
     key = Key(TARGET + "-key")
     try:
         packages = list(sets())
-        places = [(name, DISTRIBUTIONS, folder) for name, folder in folders.items()]
-        places += [(CUDA, (name,), os.path.join(work, "compute/cuda/repos", name, "x86_64")) for name in DISTRIBUTIONS]
         for repository, distributions, folder in places:
             os.makedirs(folder)
-            for package in packages:
+            for number, package in enumerate(packages):
                 for_here = not package.distributions or set(distributions) & set(package.distributions)
                 if package.repository == repository and for_here:
-                    build(package, folder)
+                    if number in made:
+                        os.link(made[number], os.path.join(folder, os.path.basename(made[number])))
+                    else:
+                        made[number] = build(package, folder)
             index(folder, key)
             if repository == CUDA:
                 with open(os.path.join(folder, CUDA_KEYS[distributions[0]]), "wb") as handle:
@@ -162,4 +172,5 @@ def make():
     print("made %d packages in build/repository" % len(packages))
 
 
-main()
+if __name__ == "__main__":
+    main()

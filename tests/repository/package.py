@@ -18,8 +18,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SIMULATOR = "/opt/simulated-node/tests/simulator"
 STATE = "/var/lib/simulated-node"
 CUDA = "cuda"  # the repository /compute/cuda/repos/<distribution>/x86_64
-DISTRIBUTION = "distribution"  # what Debian itself would have, but cannot have for the kernel of a test
+DISTRIBUTION = "distribution"  # what Debian or Ubuntu itself would have, but cannot have for the kernel of a test
 CONTAINER_TOOLKIT = "container_toolkit"
+# By the names of the CUDA repositories.
+DEBIAN, UBUNTU = ("debian12", "debian13"), ("ubuntu2204", "ubuntu2404")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Package:
     conffiles: t.Tuple[str, ...] = ()
     architecture: str = "amd64"
     repository: str = CUDA
-    # "debian12" and "debian13"; empty: all of them.
+    # Of DEBIAN and UBUNTU; empty: all of them.
     distributions: t.Tuple[str, ...] = ()
 
 

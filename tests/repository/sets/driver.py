@@ -9,8 +9,9 @@ are bad on purpose: 590.48.01 cannot be built, and the module of 590.55.01 canno
 """
 
 import os
+from dataclasses import replace
 
-from package import CUDA, DISTRIBUTION, ROOT, Package, tool
+from package import CUDA, DEBIAN, DISTRIBUTION, ROOT, Package, tool
 
 VERSIONS = ("580.95.05", "580.105.08", "590.44.01", "590.48.01", "590.55.01")
 CANNOT_BUILD, CANNOT_LOAD = "590.48.01", "590.55.01"
@@ -172,7 +173,7 @@ def driver(version, revision, repository, open_name, proprietary_name, tools_nam
         for name, modules in (("nvidia-open", open_name), ("cuda-drivers", proprietary_name)):
             both = "%s %s, %s %s" % (modules, same, tools_name, same)
             made.append(Package(name, package_version, fields={"Depends": both}, repository=repository))
-    return made
+    return [replace(package, distributions=DEBIAN) for package in made]
 
 
 PACKAGES = [
@@ -188,3 +189,8 @@ PACKAGES = [
 for number in VERSIONS:
     PACKAGES += driver(number, "1", CUDA, "nvidia-kernel-open-dkms", "nvidia-kernel-dkms", "nvidia-driver-cuda")
 PACKAGES += driver(DEBIANS_OWN, "2", DISTRIBUTION, "nvidia-open-kernel-dkms", "nvidia-kernel-dkms", "nvidia-smi")
+# What a site has beside the driver: a package that needs its library, and one that only looks like a part of it.
+PACKAGES += [
+    Package("slurm-nvml-plugin", "1.0", fields={"Depends": "libnvidia-ml1"}, repository=DISTRIBUTION),
+    Package("nvidia-mig-manager", "0.8.0-1", repository=DISTRIBUTION),
+]

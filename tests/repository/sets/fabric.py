@@ -33,7 +33,12 @@ WantedBy=multi-user.target
 _START = """#!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # simulated
-echo "Detected Pre-NVL5 system"
+if [ -x /opt/nvidia/nvlsm/sbin/nvlsm ]; then
+    echo "Detected NVL5+ system"
+    /opt/nvidia/nvlsm/sbin/nvlsm &
+else
+    echo "Detected Pre-NVL5 system"
+fi
 exec /usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg
 """
 _IMEX_UNIT = """[Unit]

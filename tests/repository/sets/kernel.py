@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Headers for the kernel that runs under the containers, which is none of Debian's; and the package of NVIDIA's key."""
+"""Headers for the kernel that runs under the containers, which is none of the distribution's; and the package of NVIDIA's key."""
 
 import os
 
