@@ -10,6 +10,7 @@ import pytest
 
 ROLES = ["nvidia_repository"]
 KEYRING = "ls /etc/apt/keyrings /etc/apt/sources.list.d"
+MIRROR = "http://127.0.0.1:8099"
 CUDA = "/srv/repository/compute/cuda/repos"
 
 
@@ -102,3 +103,23 @@ def test_fingerprint_that_is_none_is_refused_before_anything_is_done(fresh, play
     run = play(fresh, ROLES, nvidia_repository_key_fingerprint="3bf863cc")
     assert run.rc == 2
     assert '"3bf863cc" and not 40 hexadecimal digits' in run.message
+
+
+def test_repository_that_somebody_else_set_up_is_refused_and_apt_goes_on_working(fresh, play):
+    """As the package cuda-keyring does it. apt takes no repository with two keys, and would not work at all any more."""
+    theirs = "/etc/apt/sources.list.d/cuda-debian12-x86_64.list"
+    fresh.run("cp /etc/apt/keyrings/test-distribution.asc /usr/share/keyrings/cuda-archive-keyring.asc")
+    fresh.run(
+        "echo '# deb %s/compute/cuda/repos/debian12/x86_64/ /' >/etc/apt/sources.list.d/comment.list;"
+        "echo 'deb [signed-by=/usr/share/keyrings/cuda-archive-keyring.asc] %s/compute/cuda/repos/debian12/x86_64/ /' >%s"
+        % (MIRROR, MIRROR, theirs)
+    )
+    run = play(fresh, ROLES)
+    fresh.run("apt-get update && rm %s" % theirs)
+    assert run.rc == 2
+    assert theirs in run.message
+    assert "comment.list" not in run.message
+    assert "cuda-keyring" in run.message
+    after = play(fresh, ROLES)
+    fresh.run("rm /etc/apt/sources.list.d/comment.list")
+    assert after.rc == 0, after.output
