@@ -26,7 +26,10 @@ def has(node, version):
     lines = node.run(
         "dpkg-query -W -f '${Package} ${Version} ${db:Status-Want} ${db:Status-Status}\\n' '*nvidia*' libcuda1 | grep installed"
     )
-    assert all(line.endswith(" %s-1 hold installed" % version) for line in lines.splitlines() if "not-installed" not in line), lines
+    lines = [line for line in lines.splitlines() if "not-installed" not in line]
+    theirs = [line for line in lines if line.startswith("nvidia-mig-manager")]
+    assert theirs in ([], ["nvidia-mig-manager 0.8.0-1 hold installed"])
+    assert all(line.endswith(" %s-1 hold installed" % version) for line in lines if line not in theirs), lines
     assert node.run("nvidia-smi --query-gpu=driver_version --format=csv,noheader").split() == [version] * 8
     assert node.run("systemctl is-active nvidia-persistenced").strip() == "active"
     assert "Pin: version %s-*" % version in node.run("cat /etc/apt/preferences.d/kentino-gpu-driver")
@@ -55,6 +58,23 @@ def test_before(driven, play):
     run = play(driven, ["nvidia_driver"], nvidia_driver_version="580.95.05")
     assert run.rc == 0, run.output
     has(driven, "580.95.05")
+    # What is the site's own stays, whatever its name is like.
+    driven.run("apt-get install -qq -y slurm-nvml-plugin nvidia-mig-manager && apt-mark hold nvidia-mig-manager")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("gpu_lost", "answer to the driver that they have now"), ("foreign_process", "These jobs run on the GPUs of debian-12")],
+)
+def test_node_that_is_not_fit_for_it_is_left_as_it_is(driven, play, tmp_path, fault, said):
+    driven.run("/opt/node/driver hardware h100x8+%s" % fault)
+    run = play(driven, playbook=PLAYBOOK, nvidia_driver_branch="590", nvidia_driver_version="590.44.01", **cluster(tmp_path))
+    driven.run("/opt/node/driver hardware h100x8")
+    assert run.rc == 2
+    assert said in words(run)
+    has(driven, "580.95.05")
+    # Jobs are looked for after the drain: that is what ends them.
+    assert driven.run("cat /var/log/cluster 2>/dev/null || true; rm -f /var/log/cluster").count("drain") == (fault == "foreign_process")
 
 
 @pytest.mark.nightly
@@ -70,6 +90,8 @@ def test_forward(driven, play, tmp_path):
     assert run.rc == 0, run.output
     has(driven, "590.44.01")
     assert driven.run("cat /var/log/cluster; rm /var/log/cluster").split("\n") == ["drain 8", "release 8", ""]
+    assert "slurm-nvml-plugin goes with the old one and comes back" in " ".join(run.output.split())
+    assert driven.run("dpkg-query -W -f '${db:Status-Status} ' slurm-nvml-plugin nvidia-mig-manager") == "installed installed "
 
 
 @pytest.mark.nightly

@@ -101,6 +101,12 @@ def _unsigned(reading: DriverReading, kernel: str) -> bool:
     return not built.signed or (reading.mok_enrolled is False and reading.certificate is not None)
 
 
+def _is_proven(reading: DriverReading) -> bool:
+    """Whether the module that boots next is the one that the running kernel accepted."""
+    built = reading.modules.get(reading.next_boot)
+    return reading.next_boot == reading.running and built is not None and built.version in (None, reading.loaded)
+
+
 def _judge_secure_boot(reading: DriverReading) -> t.Iterator[Finding]:
     if not reading.secure_boot:
         return
@@ -114,7 +120,7 @@ def _judge_secure_boot(reading: DriverReading) -> t.Iterator[Finding]:
     elif reading.loaded is None and not reading.mok_enrolled and not any(reading.modules.values()):
         message = "Secure Boot is on and no key to sign modules with is enrolled: what DKMS builds here will be refused"
         yield Finding("driver.secure_boot_no_key", "warning", NODE, message, advice=advice)
-    elif reading.next_boot != reading.running and _unsigned(reading, reading.next_boot):
+    elif _unsigned(reading, reading.next_boot) and not _is_proven(reading):
         message = "Secure Boot is on and the module for %s, which boots next, would be refused" % reading.next_boot
         yield Finding("driver.secure_boot_unsigned", "warning", NODE, message, advice=advice)
 

@@ -219,7 +219,7 @@ def _foreign(library: t.Optional[str], modules: t.Sequence[str], deadline_second
     """What kind of driver no package brought, and the files that tell."""
     present = [path for path in knowledge.RUNFILE_TRACES if os.path.lexists(_place(path))]
     # What DKMS built belongs to no package; the source that it was built from does.
-    sources = [path for path in modules if "/dkms/" not in path and "/weak-updates/" not in path]
+    sources = [path for path in modules if "/dkms/" not in path and "/weak-updates/" not in path and not _by_dkms(path)]
     asked = [*present, *([library] if library else []), *sources]
     strange = _unowned(asked, deadline_seconds)
     runfile = tuple(path for path in present if path in strange)
@@ -229,6 +229,12 @@ def _foreign(library: t.Optional[str], modules: t.Sequence[str], deadline_second
     if library in strange:
         return "library", strange
     return ("module", strange) if strange else (None, ())
+
+
+def _by_dkms(path: str) -> bool:
+    """Whether DKMS keeps a copy of this module: on the RHEL family what it builds goes to C(extra), where packages put theirs too."""
+    kernel, name = path.split("/")[3], os.path.basename(path)
+    return bool(glob.glob(_place("/var/lib/dkms") + "/nvidia*/*/%s/*/module/%s" % (glob.escape(kernel), name)))
 
 
 def _unowned(paths: t.Sequence[str], deadline_seconds: float) -> t.Tuple[str, ...]:

@@ -81,13 +81,17 @@ def test_packages_of_other_roles_are_left_to_them(name):
         ("debian-12", "535", "distribution", "open", ["libnvidia-ml1", "libcuda1", "nvidia-smi", "nvidia-open-kernel-dkms"]),
         (
             "ubuntu-22.04", "580", "nvidia", "open",
-            ["libnvidia-compute-580", "nvidia-compute-utils-580", "nvidia-utils-580", "nvidia-dkms-580-open"],
+            ["libnvidia-compute-580", "nvidia-compute-utils-580", "nvidia-utils-580", "libnvidia-cfg1-580", "nvidia-dkms-580-open"],
         ),
         # With branch 590 NVIDIA took the branch out of the names.
-        ("ubuntu-24.04", "590", "nvidia", "open", ["libnvidia-compute", "nvidia-compute-utils", "nvidia-utils", "nvidia-dkms-open"]),
+        (
+            "ubuntu-24.04", "590", "nvidia", "open",
+            ["libnvidia-compute", "nvidia-compute-utils", "nvidia-utils", "libnvidia-cfg1", "nvidia-dkms-open"],
+        ),
         (
             "ubuntu-24.04", "580", "distribution", "proprietary",
-            ["libnvidia-compute-580-server", "nvidia-compute-utils-580-server", "nvidia-utils-580-server", "nvidia-dkms-580-server"],
+            ["libnvidia-compute-580-server", "nvidia-compute-utils-580-server", "nvidia-utils-580-server", "libnvidia-cfg1-580-server",
+             "nvidia-dkms-580-server"],
         ),
         ("redhat-9", "580", "nvidia", "open", ["libnvidia-ml", "nvidia-driver-cuda", "nvidia-persistenced", "kmod-nvidia-open-dkms"]),
         ("redhat-10", "580", "nvidia", "proprietary",

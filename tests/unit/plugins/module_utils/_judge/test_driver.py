@@ -85,6 +85,15 @@ NEXT = {"next_boot": "6.5", "headers": {"6.1": True, "6.5": False}}
         ),
         pytest.param({"secure_boot": True, "mok_enrolled": False}, H100, [], id="what is loaded was accepted"),
         pytest.param(
+            {"secure_boot": True, "mok_enrolled": False, "modules": {"6.1": Module("580.105.08", "open", False)}},
+            H100,
+            [
+                ("driver.reboot_pending", "warn", "reboot_node", "580.105.08 is built"),
+                ("driver.secure_boot_unsigned", "warn", "none", "which boots next, would be refused"),
+            ],
+            id="what was built since is not what was accepted",
+        ),
+        pytest.param(
             {"loaded_flavour": "proprietary"},
             B200,
             [("driver.wrong_flavour", "fail", "none", "needs the open kernel modules")],

@@ -210,6 +210,15 @@ def test_driver_that_no_package_brought(root, asked, files, owned, foreign):
     assert bool(reading.foreign_traces) is (foreign is not None)
 
 
+def test_module_that_dkms_put_where_the_rhel_family_has_them(root, asked):
+    root.write("lib/modules/%s/extra/nvidia.ko.xz" % KERNEL)
+    (root.path / "var").joinpath("lib").mkdir(parents=True)
+    asked[1]["rpm"] = (1, b"file ... is not owned by any package\n")
+    assert driver.read().foreign == "module"
+    root.write("var/lib/dkms/nvidia/580.95.05/%s/x86_64/module/nvidia.ko.xz" % KERNEL)
+    assert driver.read().foreign is None
+
+
 def test_tool_that_does_not_answer_accuses_nobody(root, asked):
     root.write("var/lib/dpkg/status")
     root.link("usr/lib64/libnvidia-ml.so.1", "libnvidia-ml.so.580.95.05")
