@@ -93,6 +93,14 @@ class Run:
 
         C(absent), C(starting), C(running), C(finished), or C(lost): it is gone and has left no result.
         """
+        found = self._look(step, job_path)
+        if found[0] == "lost":
+            # On a busy node a job's file was once missed while it was being replaced: a false alarm costs more than a second look.
+            time.sleep(_POLL_SECONDS)
+            found = self._look(step, job_path)
+        return found
+
+    def _look(self, step: str, job_path: t.Optional[str]) -> t.Tuple[str, t.Dict[str, t.Any]]:
         told = self.progress(step)
         job, begun = _job(job_path)
         return standing(told, job, begun, _is_running(told), time.time(), bool(job_path))
