@@ -27,15 +27,6 @@ apt-get install -qq -y linux-headers-$(uname -r) nvidia-kernel-open-dkms nvidia-
 rm /etc/apt/preferences.d/by-hand /etc/apt/sources.list.d/by-hand.list
 modprobe nvidia
 """
-# docker itself would not run in the node. This one has what its settings say, as the real one has after a reload.
-DOCKER = """set -e
-printf '#!/bin/sh\\nexec sleep infinity\\n' >/usr/bin/dockerd
-printf '#!/bin/sh\\ncat /etc/docker/daemon.json\\n' >/usr/bin/docker
-chmod +x /usr/bin/dockerd /usr/bin/docker
-printf '[Service]\\nExecStart=/usr/bin/dockerd\\nExecReload=/usr/bin/touch /run/reloaded\\n' >/etc/systemd/system/docker.service
-systemctl daemon-reload
-systemctl start docker
-"""
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +76,14 @@ def test_check_mode_on_a_bare_node_changes_nothing(driven, build):
 
 
 @pytest.mark.nightly
+def test_verification_alone_needs_something_to_verify(driven, play):
+    for role, program in (("nccl_tests", "/opt/nccl-tests/build/all_reduce_perf"), ("gpu_burn", "/opt/gpu-burn/gpu_burn")):
+        run = play(driven, [role], tags=role + "_verify")
+        assert run.rc == 2
+        assert "%s is not there on debian-12" % program in run.message
+
+
+@pytest.mark.nightly
 def test_archive_that_cannot_be_checked_is_not_built(driven, build):
     run = build(nccl_tests_checksum="")
     assert run.rc == 2
@@ -125,8 +124,11 @@ def test_folder_that_somebody_else_put_there_is_not_touched(driven, build):
 def test_archive_on_the_controller_is_built_proven_and_put_in_its_place(driven, build):
     archive = str(ROOT / "build/repository/sources" / NCCL)
     driven.run("systemctl stop test-repository && sleep 1; systemctl start test-repository")
-    run = build(nccl_tests_source=archive)
+    # A root whose umask lets nobody else in.
+    driven.run("printf '#!/bin/sh\\numask 077\\nexec /usr/bin/python3 \"$@\"\\n' >/usr/local/bin/strict; chmod +x /usr/local/bin/strict")
+    run = build(nccl_tests_source=archive, ansible_python_interpreter="/usr/local/bin/strict")
     assert run.rc == 0, run.output
+    driven.run("su -s /bin/sh nobody -c 'test -x /opt/nccl-tests/build/all_reduce_perf'")
     stamp = json.loads(driven.run("cat /opt/nccl-tests/.built.json"))
     assert (stamp["driver_branch"], stamp["cuda"], stamp["capabilities"]) == ("580", "13.0", ["8.9"])
     assert stamp["inputs"] == {"nccl": "2.28.9-1+cuda13.0"}
@@ -226,38 +228,3 @@ def test_gpus_in_use_are_left_alone_and_the_new_build_waits(driven, build):
     assert "Run make" not in " ".join(run.changed)
     # The build of before, and those that failed, are gone.
     assert [name for name in stored(driven) if name.startswith("nccl")] == [pathlib.Path(link(driven)).name]
-
-
-@pytest.mark.nightly
-def test_settings_of_docker_that_cannot_be_read_are_not_overwritten(driven, play):
-    driven.run(DOCKER + "mkdir -p /etc/docker && echo '{\"mtu\": 1400,' >/etc/docker/daemon.json")
-    run = play(driven, ["container_toolkit"], container_toolkit_enabled=True)
-    assert run.rc == 2
-    assert "/etc/docker/daemon.json on debian-12 is no JSON object" in run.message
-    assert driven.run("cat /etc/docker/daemon.json") == '{"mtu": 1400,\n'
-
-
-@pytest.mark.nightly
-def test_settings_of_docker_keep_what_others_wrote(driven, play):
-    driven.run('echo \'{"mtu": 1400, "runtimes": {"crun": {"path": "/usr/bin/crun"}}}\' >/etc/docker/daemon.json')
-    run = play(driven, ["container_toolkit"], container_toolkit_enabled=True)
-    assert run.rc == 0, run.output
-    settings = json.loads(driven.run("cat /etc/docker/daemon.json"))
-    assert settings["mtu"] == 1400
-    assert sorted(settings["runtimes"]) == ["crun", "nvidia"]
-    driven.run("test -e /run/reloaded")
-    assert "nvidia.com/gpu=3" in driven.run("nvidia-ctk cdi list 2>/dev/null")
-    for check in (False, True):
-        run = play(driven, ["container_toolkit"], check=check, container_toolkit_enabled=True)
-        assert (run.rc, run.changed) == (0, []), run.output
-
-
-@pytest.mark.nightly
-def test_bmc_that_does_not_answer_is_named(driven, play):
-    driven.run("touch /dev/ipmi0")
-    run = play(driven, ["node_tools"])
-    assert run.rc == 2
-    assert '"ipmitool mc info" on debian-12 failed' in run.message
-    assert "ipmi_devintf may not be loaded" in run.message
-    driven.run("rm /dev/ipmi0")
-    assert driven.run("systemctl is-enabled ipmievd || true").strip() in ("disabled", "masked", "not-found")

@@ -101,7 +101,11 @@ def test_exporter_is_nobody_and_limited(driven):
     exposure = re.search(r"exposure level.*: ([0-9.]+) (\w+)", driven.run("systemd-analyze security --no-pager nvidia-dcgm-exporter"))
     assert exposure
     assert float(exposure.group(1)) < 3
-    assert driven.run("systemctl show -P MemoryMax -P Environment nvidia-dcgm-exporter").split() == ["536870912", "GOMEMLIMIT=409MiB"]
+    assert driven.run("systemctl show -P MemoryMax -P Environment nvidia-dcgm-exporter").split() == [
+        "536870912",
+        "GOMEMLIMIT=409MiB",
+        "GOMAXPROCS=1",
+    ]
 
 
 @pytest.mark.nightly
@@ -144,6 +148,20 @@ def test_field_that_does_not_exist_is_seen(driven, play):
     assert run.rc == 2
     assert "journalctl -u nvidia-dcgm-exporter: it says which field" in run.message
     assert "could not find DCGM field" in driven.run("journalctl -u nvidia-dcgm-exporter -n 20 -o cat")
+    assert play(driven, EXPORTER).rc == 0
+
+
+@pytest.mark.nightly
+def test_metrics_of_another_exporter_are_no_proof(driven, play):
+    """It listens on the same port and knows every GPU."""
+    driven.run(
+        "cp /etc/systemd/system/nvidia-dcgm-exporter.service /run/systemd/system/other.service; systemctl daemon-reload;"
+        "systemctl stop nvidia-dcgm-exporter; systemctl start other"
+    )
+    run = play(driven, EXPORTER)
+    driven.run("systemctl stop other; rm /run/systemd/system/other.service")
+    assert run.rc == 2
+    assert "Somebody else than nvidia-dcgm-exporter answers at http://127.0.0.1:9400/metrics on debian-12: other.service" in run.message
     assert play(driven, EXPORTER).rc == 0
 
 

@@ -28,6 +28,18 @@ STATE = "nvidia-smi --query-gpu=fabric.state --format=csv,noheader | sort | uniq
 OLD, NEW = "580.95.05", "580.105.08"
 
 
+def recorded(device_id):
+    """What driver_info says of boards that cannot be had here, by what is known of them."""
+    return {
+        "gpus": [{"bus_id": "0000:1b:00.0", "device_id": device_id}],
+        "nvswitches": [],
+        "nvlink5": True,
+        "module": {"loaded": OLD, "flavour": "open"},
+        "library": OLD,
+        "compute_capabilities": ["10.0"],
+    }
+
+
 def named(run):
     """The tasks that changed something, or would, without the roles' names."""
     return [task.split(" : ")[-1] for task in run.changed]
@@ -140,6 +152,29 @@ def test_imex_is_ready_where_it_is_asked_for(driven, play):
 
 
 @pytest.mark.nightly
+def test_subnet_manager_of_an_nvlink_5_board_is_asked_for(node, play):
+    """Without the module ib_umad, without nvlsm beside Fabric Manager, and with both."""
+    node.run(DRIVER % {"version": OLD})
+    board = {"__fabric_manager_driver": recorded("10de:2901")}
+    # The kernel of a container has no modules to load.
+    run = play(node, ROLES, **board)
+    assert run.rc == 2
+    assert "one of the modules mlx5_ib, ib_umad cannot be loaded: " in run.message
+    assert "Fabric Manager is installed and was not started" in run.message
+    assert {"nvlsm", "infiniband-diags", "libnvsdm"} <= set(node.run("apt-mark showhold").split())
+    verify = {"tags": "fabric_manager_verify", **board}
+    # The real one, which finds nothing here.
+    assert "ibstat -l finds no bridge to them. It said: " in play(node, ROLES, **verify).message
+    node.run("printf '#!/bin/sh\\necho mlx5_0\\n' >/usr/sbin/ibstat")
+    node.run("chmod -x /opt/nvidia/nvlsm/sbin/nvlsm; systemctl start nvidia-fabricmanager")
+    assert "the subnet manager nvlsm does not run beside Fabric Manager" in play(node, ROLES, **verify).message
+    node.run("chmod +x /opt/nvidia/nvlsm/sbin/nvlsm; systemctl restart nvidia-fabricmanager")
+    run = play(node, ROLES, **verify)
+    assert run.rc == 0, run.output
+    assert "8 Completed" in node.run(STATE)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("node", ["debian-13"], indirect=True)
 def test_bare_node(node, play):
     """Check mode changes nothing; without a driver there is a message; boards that cannot be had here, by what is known of them."""
@@ -147,16 +182,6 @@ def test_bare_node(node, play):
     assert play(node, ROLES, check=True).rc == 0
     assert node.run("find /etc /var/lib/dpkg -newer /run/boot-id -type f | sort") == before
     assert "Run the role kentino.gpu.nvidia_driver first" in play(node, ROLES).message
-
-    def recorded(device_id):
-        return {
-            "gpus": [{"bus_id": "0000:1b:00.0", "device_id": device_id}],
-            "nvswitches": [],
-            "nvlink5": True,
-            "module": {"loaded": OLD, "flavour": "open"},
-            "library": OLD,
-            "compute_capabilities": ["10.0"],
-        }
 
     # As far as the packages: the kernel of a container has no modules to load.
     packages = "fabric_manager_assert,fabric_manager_install"

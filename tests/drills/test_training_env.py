@@ -55,6 +55,7 @@ def test_bare_node_gets_the_same_environment_everywhere(node, play):
     assert node.run("find /etc /var/lib -newer /run/boot-id -type f | sort") == before
     first = play(node, ROLES, **asked)
     assert first.rc == 0, first.output
+    assert node.run("stat -c %a /var/lib/kentino-gpu /var/lib/kentino-gpu/flight-recorder").split() == ["755", "1777"]
     for check in (False, True):
         again = play(node, ROLES, check=check, **asked)
         assert (again.rc, again.changed) == (0, []), again.output
