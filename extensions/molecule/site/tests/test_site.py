@@ -93,6 +93,16 @@ def test_preflight_left_its_results(host):
         assert step in kept, kept
 
 
+def test_node_was_given_back_after_each_of_the_two_runs(host):
+    assert host.file("/var/log/cluster").content_string.split() == ["drain", "release"] * 2
+
+
+def test_persistenced_waits_for_the_module(host):
+    shown = host.check_output("systemctl show --property=After,ExecStartPre nvidia-persistenced")
+    assert "systemd-modules-load.service" in shown
+    assert "modprobe" in shown
+
+
 def test_check_mode_finds_nothing_to_change(node):
     output = check_mode(node)
     assert changed(output) == ""
