@@ -100,7 +100,7 @@ drills: .venv/.ready $(COLLECTION) node-images
 	@$(TOOLS)/stage $@ .venv/bin/pytest -q --numprocesses=2 --dist=loadfile tests/drills
 
 unit: .venv/.ready $(COLLECTION)
-	@$(TOOLS)/stage $@ .venv/bin/pytest -q --numprocesses=4
+	@$(TOOLS)/stage $@ .venv/bin/pytest -q --no-skips --numprocesses=4
 
 unit-newest: .venv-newest/.ready $(COLLECTION)
 	@# What touches Ansible; the rest cannot tell one core from another.
