@@ -40,4 +40,5 @@ class ActionModule(ActionBase):
         environment = self._compute_environment_string()
         done = self._low_level_execute_command("%s %s" % (environment, command) if environment else command)
         answer = preflight_question.answer(done.get("stdout") or "", str(step)) if done.get("rc") == 0 else None
-        return dict(answer, run_id=str(run_id), step=str(step)) if answer else None
+        # A loss shuts the gate: the module looks once more.
+        return dict(answer, run_id=str(run_id), step=str(step)) if answer and answer["state"] != "lost" else None

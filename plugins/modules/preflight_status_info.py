@@ -14,8 +14,8 @@ author:
 description:
   - Reads what the long steps of a preflight leave on the node while they run, and the results of those that are done. It asks no GPU and
     no tool, so that it costs about what a ping costs.
-  - With O(job_path), as while a step runs, it is asked with a shell and no Python is started on the node. Where that does not work, and
-    for everything else, the module is run.
+  - With O(job_path), as while a step runs, it is asked with a shell and no Python is started on the node. Where that does not work, or
+    a step seems lost, and for everything else, the module is run.
   - With O(lease_seconds) it also notes that somebody watches. A step that nobody watches any more ends itself.
 extends_documentation_fragment:
   - kentino.gpu._attributes.info

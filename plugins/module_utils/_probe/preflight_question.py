@@ -31,12 +31,6 @@ if [ -n "%(lease)s" ]; then
         printf '{"renewed_seconds": %%s, "seconds": %%s}' "$up" "%(lease)s" >"$new" && chmod 644 "$new" &&
         mv -f "$new" "$folder/%(lease_file)s"; } 2>/dev/null || echo "@@complaint the lease cannot be written to $folder"
 fi
-echo "@@now $(date +%%s.%%N) $up $(getconf CLK_TCK)"
-if [ -e %(job)s ]; then
-    echo "@@job $(stat -c %%.3Y %(job)s)"
-    head -c %(bytes)d %(job)s
-    echo
-fi
 for file in "$folder"/*.progress.json; do
     [ -f "$file" ] || continue
     echo "@@progress ${file##*/}"
@@ -45,6 +39,15 @@ for file in "$folder"/*.progress.json; do
     echo
     echo "@@stat $(cat "/proc/${pid:-none}/stat" 2>/dev/null)"
 done
+now=$(date +%%s.%%N)
+read -r up rest </proc/uptime
+echo "@@now $now $up $(getconf CLK_TCK)"
+# The job last: what a process leaves that ends meanwhile is seen.
+if [ -e %(job)s ]; then
+    echo "@@job $(stat -c %%.3Y %(job)s)"
+    head -c %(bytes)d %(job)s
+    echo
+fi
 echo %(end)s
 """
 

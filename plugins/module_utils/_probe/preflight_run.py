@@ -93,17 +93,11 @@ class Run:
 
         C(absent), C(starting), C(running), C(finished), or C(lost): it is gone and has left no result.
         """
-        found = self._look(step, job_path)
-        if found[0] == "lost":
-            # On a busy node a job's file was once missed while it was being replaced: a false alarm costs more than a second look.
-            time.sleep(_POLL_SECONDS)
-            found = self._look(step, job_path)
-        return found
-
-    def _look(self, step: str, job_path: t.Optional[str]) -> t.Tuple[str, t.Dict[str, t.Any]]:
-        told = self.progress(step)
+        # The job last: what a process leaves that ends meanwhile is seen.
+        told, now = self.progress(step), time.time()
+        alive = _is_running(told)
         job, begun = _job(job_path)
-        return standing(told, job, begun, _is_running(told), time.time(), bool(job_path))
+        return standing(told, job, begun, alive, now, bool(job_path))
 
     def running(self) -> t.List[t.Dict[str, t.Any]]:
         told = {step: self.progress(step) for step in self.steps()}
@@ -159,8 +153,8 @@ def standing(
         return "running", told
     if not with_job and told.get("state") == "finished":
         return "finished", told
-    silent = now - _seconds(told)
-    return ("running" if job == "running" and 0 <= silent < _SILENT_SECONDS else "lost"), told
+    # It may have told it a moment after C(now).
+    return ("running" if with_job and abs(now - _seconds(told)) < _SILENT_SECONDS else "lost"), told
 
 
 def _job(path: t.Optional[str]) -> t.Tuple[t.Optional[str], t.Optional[float]]:

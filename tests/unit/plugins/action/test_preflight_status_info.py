@@ -92,3 +92,8 @@ def test_a_shell_is_enough_while_a_step_runs(ask, tmp_path):
 def test_for_everything_else_the_module_is_run(ask, args, more):
     result, asked = ask(args, **more)
     assert (result["state"], asked[-1]) == ("by module", "module")
+
+
+def test_a_step_that_seems_lost_is_looked_at_again(ask, tmp_path):
+    result, asked = ask({**ASKED, "job_path": str(tmp_path / "nowhere"), "state_path": "/runs"})
+    assert (result["state"], len(asked), asked[-1]) == ("by module", 2, "module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import time
 
@@ -65,6 +66,38 @@ def test_shell_and_module_say_the_same(tmp_path, told, content):
         key: progress_told.get(key) for key in ("percent", "errors", "pid")
     }
     assert answer["open"] == [item["step"] for item in run.running()]
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["with its result", "its result is a moment away"])
+@pytest.mark.parametrize("tool", ["cat", "sed", "date", "getconf", "stat", "head"])
+def test_a_step_that_ends_while_it_is_asked_is_not_lost(tmp_path, tool, written):
+    folder, job, tools = tmp_path / "preflight", tmp_path / "job", tmp_path / "tools"
+    tell(folder, os.getpid())
+    job.write_text(STARTED)
+    os.utime(job, (time.time() - 600, time.time() - 600))
+    (tmp_path / "result").write_text(RESULT)
+    tools.mkdir()
+    # Just before the shell calls the tool for the first time.
+    ending = """#!/bin/sh
+PATH=%(path)s
+if mkdir %(once)s 2>/dev/null; then
+    printf '{"state": "finished", "pid": %(pid)d, "updated_usec": %%s}' "$(date +%%s%%6N)" >%(told)s
+    %(write)s
+fi
+exec %(tool)s "$@"
+""" % {
+        "path": shlex.quote(os.environ["PATH"]),
+        "once": tmp_path / "once",
+        "pid": os.getpid(),
+        "told": folder / "night-7/burn.progress.json",
+        "write": "mv %s %s" % (tmp_path / "result", job) if written else ":",
+        "tool": tool,
+    }
+    (tools / tool).write_text(ending)
+    (tools / tool).chmod(0o755)
+    answer = ask(folder, job, environment=dict(os.environ, PATH="%s:%s" % (tools, os.environ["PATH"])))
+    assert (tmp_path / "once").exists()
+    assert answer["state"] in ("running", "finished")
 
 
 def test_what_a_step_writes_is_understood_below_a_root_too(tmp_path, monkeypatch):

@@ -96,10 +96,28 @@ def test_a_job_that_has_ended(run, tmp_path, content):
     assert run.status("burn", job(tmp_path, content))[0] == "finished"
 
 
-@pytest.mark.parametrize(("age", "standing"), [(1, "running"), (60, "lost")], ids=["its result is a moment away", "it was killed"])
-def test_a_process_that_is_gone_without_a_result(run, tmp_path, age, standing):
+@pytest.mark.parametrize("content", [STARTED, None], ids=["the job has begun", "its file is not there"])
+@pytest.mark.parametrize(
+    ("age", "standing"),
+    [(1, "running"), (-1, "running"), (60, "lost"), (-3600, "lost")],
+    ids=["its result is a moment away", "told while we look", "it was killed", "the clock was set back"],
+)
+def test_a_process_that_is_gone_without_a_result(run, tmp_path, age, standing, content):
     tell(run, "burn", GONE, age=age)
-    assert run.status("burn", job(tmp_path, STARTED, age=600))[0] == standing
+    path = job(tmp_path, content, age=3600) if content else str(tmp_path / "nowhere")
+    assert run.status("burn", path)[0] == standing
+
+
+def test_a_job_that_ends_while_its_process_is_looked_for(run, tmp_path, monkeypatch):
+    tell(run, "burn", GONE, age=60)
+    path = job(tmp_path, STARTED, age=600)
+
+    def look(_told):
+        job(tmp_path, json.dumps(PASSED))
+        return False
+
+    monkeypatch.setattr(preflight_run, "_is_running", look)
+    assert run.status("burn", path)[0] == "finished"
 
 
 @pytest.mark.parametrize("verdict", ["pass", "warn", "fail"])
@@ -138,9 +156,7 @@ def test_what_settles_a_step_is_the_same_on_node_and_controller():
     assert preflight_run.SETTLED == preflight.SETTLED
 
 
-def test_a_job_whose_file_is_gone(run, tmp_path):
-    assert run.status("burn", str(tmp_path / "nowhere"))[0] == "lost"
-    tell(run, "burn", GONE)
+def test_a_job_that_never_told_anything_and_whose_file_is_gone(run, tmp_path):
     assert run.status("burn", str(tmp_path / "nowhere"))[0] == "lost"
 
 
