@@ -184,11 +184,11 @@ def test_policy_of_the_inventory_holds(node):
 
 def test_traces_of_our_own_kill_are_no_fault(node):
     line = "NVRM: Xid (PCI:%s): 45, pid=4711, name=work, Ch 00000008" % node.pci(2)
-    node.tool("work", say(node, line) + "; exec sleep 60")
+    node.tool("work", say(node, line) + "; echo said; exec sleep 60")
 
     def question():
         with Session("burn", Options(sample_seconds=0.1), 10) as made:
-            made.run(["work"], 0.5)
+            assert made.run(["work"], 50, lambda line: "seen").outcome == "stopped"
             return [[one.code, one.verdict, one.action] for one in made.findings()]
 
     assert node.ask(question) == [["xid.45", "pass", "none"]]
