@@ -51,10 +51,29 @@ class Run:
         return [one["task"] for one in self.results if one["changed"]]
 
     @property
+    def words(self) -> str:
+        """The message in one line."""
+        return " ".join(self.message.split())
+
+    @property
     def message(self) -> str:
         """Of the task that ended the play."""
         failed = [str(one["message"]) for one in self.results if one["failed"]]
         return failed[-1] if failed else ""
+
+
+# Cards without a fabric, and their driver by hand: for drills of roles that need one, but no other role.
+DRIVER = """set -e
+/opt/node/driver hardware l40sx4 >/dev/null
+system=$(. /etc/os-release; echo debian$VERSION_ID)
+echo "deb [trusted=yes] http://127.0.0.1:8099/compute/cuda/repos/$system/x86_64 /" >/etc/apt/sources.list.d/by-hand.list
+printf 'Package: *nvidia* libcuda1\\nPin: version 580.105.08-*\\nPin-Priority: 1001\\n' >/etc/apt/preferences.d/by-hand
+apt-get update -qq
+export DEBIAN_FRONTEND=noninteractive
+apt-get install -qq -y linux-headers-$(uname -r) nvidia-kernel-open-dkms nvidia-driver-cuda >/dev/null
+rm /etc/apt/preferences.d/by-hand /etc/apt/sources.list.d/by-hand.list
+modprobe nvidia
+"""
 
 
 class Node:
@@ -70,9 +89,16 @@ class Node:
             raise AssertionError("%s ended with %d in %s: %s%s" % (script, done.returncode, self.container, done.stdout, done.stderr))
         return done.stdout
 
+    def install_driver(self) -> None:
+        self.run(DRIVER)
+
     def copy(self, source: pathlib.Path, target: str) -> None:
         argv = [str(TOOLS / "podman"), "cp", str(source), "%s:%s" % (self.container, target)]
         subprocess.run(argv, check=True, capture_output=True)
+
+    def is_running(self) -> bool:
+        argv = [str(TOOLS / "podman"), "inspect", "--format", "{{.State.Running}}", self.container]
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip() == "true"
 
     def kill(self) -> None:
         """The power goes; the disk stays."""
@@ -131,6 +157,18 @@ def common() -> t.Dict[str, t.Any]:
         "gpu_source_mirror": MIRROR + "/sources",
         "gpu_expected": {"count": 8},
     }
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> t.Dict[str, str]:
+    """Files of tasks as a site has them to drain and release a node; each writes its name and how many GPUs answer to /var/log/cluster."""
+    variables = {}
+    for name in ("drain", "release"):
+        path = tmp_path / (name + ".yml")
+        write = {"name": name, "ansible.builtin.shell": "echo %s $(nvidia-smi -L | wc -l) >>/var/log/cluster" % name, "changed_when": True}
+        path.write_text(yaml.safe_dump([write]))
+        variables["gpu_%s_tasks" % name] = str(path)
+    return variables
 
 
 @pytest.fixture

@@ -15,18 +15,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NCCL = "nccl-tests-2.17.6.tar.gz"
 BURN = "gpu-burn-3ead140434da9473582b68452f7115967a7a0581.tar.gz"
 STORE = "/opt/kentino-gpu/builds"
-# Cards without a fabric, so that these drills need no Fabric Manager; the driver by hand, so that they need no other role.
-DRIVER = """set -e
-/opt/node/driver hardware l40sx4 >/dev/null
-system=$(. /etc/os-release; echo debian$VERSION_ID)
-echo "deb [trusted=yes] http://127.0.0.1:8099/compute/cuda/repos/$system/x86_64 /" >/etc/apt/sources.list.d/by-hand.list
-printf 'Package: *nvidia* libcuda1\\nPin: version 580.105.08-*\\nPin-Priority: 1001\\n' >/etc/apt/preferences.d/by-hand
-apt-get update -qq
-export DEBIAN_FRONTEND=noninteractive
-apt-get install -qq -y linux-headers-$(uname -r) nvidia-kernel-open-dkms nvidia-driver-cuda >/dev/null
-rm /etc/apt/preferences.d/by-hand /etc/apt/sources.list.d/by-hand.list
-modprobe nvidia
-"""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +60,7 @@ def test_check_mode_on_a_bare_node_changes_nothing(driven, build):
         run = build(role, check=True)
         assert run.rc == 0, run.output
     assert driven.run("ls -A /opt").split() == ["node", "repository", "simulated-node"]
-    driven.run(DRIVER)
+    driven.install_driver()
 
 
 @pytest.mark.nightly

@@ -102,10 +102,9 @@ def test_module_that_cannot_be_compiled_is_taken_back_and_its_error_told(node, k
         nvidia_driver_kernel_modules="proprietary",
     )
     assert run.rc == 2
-    words = " ".join(run.message.split())
-    told = re.search(r"The module could not be built \((\S+: error: .*?)\); the whole log is (\S+)\. ", words)
-    assert told, words
-    assert "What was new was removed again" in words
+    told = re.search(r"The module could not be built \((\S+: error: .*?)\); the whole log is (\S+)\. ", run.words)
+    assert told, run.words
+    assert "What was new was removed again" in run.words
     assert told.group(1) in " ".join(node.run("cat %s" % told.group(2)).split())
     assert node.run(PACKAGES) == ""
     assert node.run("dpkg --audit") == ""

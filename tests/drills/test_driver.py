@@ -20,10 +20,6 @@ REPOSITORY = "/srv/repository/compute/cuda/repos/debian12/x86_64"
 DEB = REPOSITORY + "/%s_%s-1_amd64.deb"
 
 
-def words(run):
-    return " ".join(run.message.split())
-
-
 def is_untouched(node):
     """Nothing of a driver is there, and dpkg has nothing half done."""
     assert node.run(PACKAGES) == ""
@@ -57,9 +53,9 @@ def test_missing_headers_are_named_before_anything_is_installed(bare, play, spoi
         bare.run(mend)
     assert run.rc == 2
     kernel = bare.run("echo -n %s" % named)
-    assert "No module can be built for %s" % kernel in words(run)
-    assert "no repository has linux-headers-%s" % kernel in words(run)
-    assert "upgrade it" in words(run)
+    assert "No module can be built for %s" % kernel in run.words
+    assert "no repository has linux-headers-%s" % kernel in run.words
+    assert "upgrade it" in run.words
 
 
 def test_secure_boot_without_an_enrolled_key_is_refused_first(bare, play):
@@ -67,11 +63,11 @@ def test_secure_boot_without_an_enrolled_key_is_refused_first(bare, play):
     bare.run("printf '\\x06\\x00\\x00\\x00\\x01' >%s/secure-boot; %s" % (state, SETTLE))
     run = play(bare, ROLE, tags="nvidia_driver_assert")
     assert run.rc == 2
-    assert "Secure Boot is on" in words(run)
-    assert "there is no key with which DKMS could sign" in words(run)
+    assert "Secure Boot is on" in run.words
+    assert "there is no key with which DKMS could sign" in run.words
     bare.run("mkdir -p /var/lib/dkms; printf 'a certificate' >/var/lib/dkms/mok.pub")
     run = play(bare, ROLE, tags="nvidia_driver_assert")
-    assert "mokutil --import /var/lib/dkms/mok.pub" in words(run)
+    assert "mokutil --import /var/lib/dkms/mok.pub" in run.words
     bare.run("{ printf '\\x06\\x00\\x00\\x00'; cat /var/lib/dkms/mok.pub; } >%s/mok; %s" % (state, SETTLE))
     assert play(bare, ROLE, tags="nvidia_driver_assert").rc == 0
     bare.run("rm -r %s/secure-boot %s/mok /var/lib/dkms; %s" % (state, state, SETTLE))
@@ -82,8 +78,8 @@ def test_kernel_modules_that_do_not_fit_the_gpus_are_refused(bare, play):
     bare.run("/opt/node/driver hardware rtx5090x8")
     run = play(bare, ROLE, tags="nvidia_driver_assert", nvidia_driver_kernel_modules="proprietary")
     bare.run("/opt/node/driver hardware h100x8")
-    assert "10de:2b85" in words(run)
-    assert "need the open kernel modules" in words(run)
+    assert "10de:2b85" in run.words
+    assert "need the open kernel modules" in run.words
 
 
 def test_packages_that_are_broken_are_named(bare, play):
@@ -91,9 +87,9 @@ def test_packages_that_are_broken_are_named(bare, play):
     run = play(bare, ROLE)
     bare.run("dpkg --purge nvidia-driver-cuda")
     assert run.rc == 2
-    assert "not in order" in words(run)
-    assert "nvidia-driver-cuda" in words(run)
-    assert "--fix-broken" in words(run)
+    assert "not in order" in run.words
+    assert "nvidia-driver-cuda" in run.words
+    assert "--fix-broken" in run.words
 
 
 def test_package_held_at_another_version_is_named(bare, play):
@@ -101,23 +97,23 @@ def test_package_held_at_another_version_is_named(bare, play):
     run = play(bare, ROLE, nvidia_driver_version="580.105.08")
     bare.run("apt-mark unhold libnvidia-cfg1 && dpkg --purge libnvidia-cfg1")
     assert run.rc == 2
-    assert "libnvidia-cfg1 580.95.05-1" in words(run)
-    assert "apt-mark unhold libnvidia-cfg1" in words(run)
+    assert "libnvidia-cfg1 580.95.05-1" in run.words
+    assert "apt-mark unhold libnvidia-cfg1" in run.words
 
 
 @pytest.mark.nightly
 def test_version_that_no_repository_has_is_named_with_those_that_can_be_had(bare, play):
     run = play(bare, ROLE, nvidia_driver_version="580.99.99")
     assert run.rc == 2
-    assert "No repository of debian-12 has the driver 580.99.99" in words(run)
-    assert "580.105.08, 580.95.05" in words(run)
+    assert "No repository of debian-12 has the driver 580.99.99" in run.words
+    assert "580.105.08, 580.95.05" in run.words
 
 
 @pytest.mark.nightly
 def test_too_little_space_is_seen_before(bare, play):
     run = play(bare, ROLE, nvidia_driver_min_free_mib={"/usr": 99999999})
     assert run.rc == 2
-    assert "MiB left at /usr, and 99999999 MiB are needed" in words(run)
+    assert "MiB left at /usr, and 99999999 MiB are needed" in run.words
 
 
 def test_disk_that_fills_up_meanwhile_leaves_nothing_half_installed(bare, play):
@@ -126,18 +122,18 @@ def test_disk_that_fills_up_meanwhile_leaves_nothing_half_installed(bare, play):
     run = play(bare, ROLE)
     bare.run("umount %s" % full)
     assert run.rc == 2
-    assert "No space left on device" in words(run)
-    assert "The disk is full" in words(run)
-    assert "What was new was removed again" in words(run)
+    assert "No space left on device" in run.words
+    assert "The disk is full" in run.words
+    assert "What was new was removed again" in run.words
 
 
 @pytest.mark.nightly
 def test_module_that_cannot_be_built_leaves_nothing_half_installed(bare, play):
     run = play(bare, ROLE, nvidia_driver_branch="590", nvidia_driver_version="590.48.01")
     assert run.rc == 2
-    assert "Bad return status for module build" in words(run)
-    assert "/var/lib/dkms/nvidia/590.48.01/build/make.log" in words(run)
-    assert "What was new was removed again" in words(run)
+    assert "Bad return status for module build" in run.words
+    assert "/var/lib/dkms/nvidia/590.48.01/build/make.log" in run.words
+    assert "What was new was removed again" in run.words
 
 
 def test_driver_that_no_package_brought_is_refused_or_adopted(bare, play):
@@ -146,8 +142,8 @@ def test_driver_that_no_package_brought_is_refused_or_adopted(bare, play):
     bare.run("touch /usr/bin/nvidia-uninstall /var/log/nvidia-installer.log; " + SETTLE)
     run = play(bare, ROLE)
     assert run.rc == 2
-    assert "has a driver 580.95.05 that no package brought (runfile; /usr/bin/nvidia-uninstall" in words(run)
-    assert "nvidia_driver_foreign=adopt" in words(run)
+    assert "has a driver 580.95.05 that no package brought (runfile; /usr/bin/nvidia-uninstall" in run.words
+    assert "nvidia_driver_foreign=adopt" in run.words
     module = "/lib/modules/$(uname -r)/updates/dkms"
     bare.run("mkdir -p %s; printf 'version=580.95.05\\nlicense=Dual MIT/GPL\\n' >%s/nvidia.ko" % (module, module))
     run = play(bare, ROLE, nvidia_driver_foreign="adopt", nvidia_driver_persistenced=False)
@@ -191,8 +187,8 @@ def test_it_stays_as_it_is(driven, play, check):
 def test_another_branch_is_no_business_of_the_role(driven, play):
     run = play(driven, ROLE, nvidia_driver_branch="590")
     assert run.rc == 2
-    assert "has the driver 580.95.05" in words(run)
-    assert "kentino.gpu.driver_upgrade" in words(run)
+    assert "has the driver 580.95.05" in run.words
+    assert "kentino.gpu.driver_upgrade" in run.words
 
 
 @pytest.mark.nightly

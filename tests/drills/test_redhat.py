@@ -25,10 +25,6 @@ SITE = {
 }
 
 
-def words(run):
-    return " ".join(run.message.split())
-
-
 def changed(run):
     return [task.rpartition(" : ")[2] for task in run.changed]
 
@@ -79,7 +75,7 @@ def test_check_mode_on_a_bare_node_changes_nothing(driven, site):
 def test_key_that_is_another_one(driven, play):
     run = play(driven, ["nvidia_repository"], gpu_repository_key_fingerprint="0" * 40)
     assert run.rc == 2
-    assert "and %s is expected. It was removed again." % ("0" * 40) in words(run)
+    assert "and %s is expected. It was removed again." % ("0" * 40) in run.words
     assert driven.run("ls /etc/yum.repos.d /etc/pki/rpm-gpg | grep nvidia || true") == ""
 
 
@@ -88,13 +84,13 @@ def test_key_that_comes_with_another_one(driven, play):
     run = play(driven, ["nvidia_repository"])
     driven.run("mv /root/D42D0685.pub " + CUDA)
     assert run.rc == 2
-    assert "It was removed again." in words(run)
+    assert "It was removed again." in run.words
 
 
 def test_repository_that_does_not_answer(driven, play):
     run = play(driven, ["nvidia_driver"], gpu_repository_mirror="http://127.0.0.1:8098")
     assert run.rc == 2
-    assert "could not be fetched" in words(run)
+    assert "could not be fetched" in run.words
 
 
 def test_headers_that_no_repository_has(driven, play):
@@ -102,7 +98,7 @@ def test_headers_that_no_repository_has(driven, play):
     run = play(driven, ["nvidia_driver"])
     driven.run("rm /boot/vmlinuz-5.14.0-999.el9.x86_64")
     assert run.rc == 2
-    assert "no repository has kernel-devel-5.14.0-999.el9.x86_64" in words(run)
+    assert "no repository has kernel-devel-5.14.0-999.el9.x86_64" in run.words
     assert "libnvidia-ml" not in driven.run("rpm -qa")
 
 
@@ -110,9 +106,9 @@ def test_module_that_cannot_be_built_is_taken_back(driven, play):
     """The script of the package hides it, and dnf ends well."""
     run = play(driven, ["nvidia_driver"], nvidia_driver_branch="590", nvidia_driver_version="590.48.01")
     assert run.rc == 2
-    assert "The driver 590.48.01 could not be installed on redhat-9: Error! Bad return status for module build" in words(run)
-    assert "error: simulated: no such member" in words(run)
-    assert "What was new was removed again" in words(run)
+    assert "The driver 590.48.01 could not be installed on redhat-9: Error! Bad return status for module build" in run.words
+    assert "error: simulated: no such member" in run.words
+    assert "What was new was removed again" in run.words
     assert driven.run("rpm -qa '*nvidia*'") == ""
     assert "simulated" in driven.run("cat /var/lib/kentino-gpu/nvidia-driver-make.log")
 
@@ -177,8 +173,8 @@ def test_upgrade(driven, play):
 def test_upgrade_that_fails_comes_back(driven, play, version, why):
     run = play(driven, playbook=UPGRADE, nvidia_driver_branch="590", nvidia_driver_version=version)
     assert run.rc == 2
-    assert why in words(run), run.output
-    assert "The node is back on 590.44.01, verified, and released." in words(run)
+    assert why in run.words, run.output
+    assert "The node is back on 590.44.01, verified, and released." in run.words
     has(driven, "590.44.01")
 
 

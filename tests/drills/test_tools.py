@@ -11,18 +11,6 @@ import json
 import pytest
 
 TOOLKIT, TOOLS = ["container_toolkit"], ["node_tools"]
-# By hand, so that these drills need no other role.
-DRIVER = """set -e
-/opt/node/driver hardware l40sx4 >/dev/null
-system=$(. /etc/os-release; echo debian$VERSION_ID)
-echo "deb [trusted=yes] http://127.0.0.1:8099/compute/cuda/repos/$system/x86_64 /" >/etc/apt/sources.list.d/by-hand.list
-printf 'Package: *nvidia* libcuda1\\nPin: version 580.105.08-*\\nPin-Priority: 1001\\n' >/etc/apt/preferences.d/by-hand
-apt-get update -qq
-export DEBIAN_FRONTEND=noninteractive
-apt-get install -qq -y linux-headers-$(uname -r) nvidia-kernel-open-dkms nvidia-driver-cuda >/dev/null
-rm /etc/apt/preferences.d/by-hand /etc/apt/sources.list.d/by-hand.list
-modprobe nvidia
-"""
 # A container has no network of its own to give away, and the settings say so. procps has the kill with which docker is reloaded.
 ENGINES = """set -e
 export DEBIAN_FRONTEND=noninteractive
@@ -44,7 +32,8 @@ def bare(module_node):
 @pytest.fixture(scope="module")
 def driven(bare):
     """The drills of this file build upon each other."""
-    bare.run(DRIVER + ENGINES)
+    bare.install_driver()
+    bare.run(ENGINES)
     return bare
 
 
@@ -77,6 +66,7 @@ def test_settings_of_docker_that_cannot_be_read_are_not_overwritten(driven, tool
     assert driven.run("dpkg-query -W 'nvidia-container*' || true") == ""
 
 
+@pytest.mark.nightly
 def test_engines_that_run_know_the_runtime(driven, toolkit):
     started = driven.run("systemctl show -P MainPID docker")
     run = toolkit(container_toolkit_default_runtime=True)

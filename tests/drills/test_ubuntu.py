@@ -59,10 +59,6 @@ def has(node, version, revision, of_branch):
     assert node.run("dpkg --audit") == ""
 
 
-def words(run):
-    return " ".join(run.message.split())
-
-
 @pytest.mark.parametrize("module_node", SYSTEMS, indirect=True, scope="module")
 class TestFromBare:
     """The drills build upon each other."""
@@ -79,7 +75,7 @@ class TestFromBare:
         module_node.run("rm /boot/vmlinuz-9.9.9-generic")
         assert run.rc == 2
         said = "No module can be built for 9.9.9-generic of %s: no repository has linux-headers-9.9.9-generic"
-        assert said % module_node.system in words(run)
+        assert said % module_node.system in run.words
         assert module_node.run(DRIVER + " || true") == ""
 
     def test_node_passes(self, module_node, site):
@@ -103,7 +99,7 @@ class TestFromBare:
         assert run.rc == 0, run.output
         run = play(module_node, playbook="driver_upgrade.yml", nvidia_driver_branch="590", nvidia_driver_version="590.48.01")
         assert run.rc == 2
-        assert "The node is back on 580.95.05, verified, and released." in words(run)
+        assert "The node is back on 580.95.05, verified, and released." in run.words
         has(module_node, "580.95.05", "0ubuntu1", of_branch=True)
 
 

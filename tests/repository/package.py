@@ -54,17 +54,22 @@ def tool(module: str) -> str:
     )
 
 
-def build(package: Package, folder: str) -> str:
-    """Path of the C(.deb) in C(folder)."""
-    tree = os.path.join(folder, package.name)
+def lay_out(package: Package, tree: str) -> None:
+    """Write what the package brings below C(tree)."""
     for path, content in package.files.items():
-        _write(tree, path, content, 0o755 if {"bin", "sbin"} & set(path.split("/")[:-1]) else 0o644)
+        write(tree + path, content, 0o755 if {"bin", "sbin"} & set(path.split("/")[:-1]) else 0o644)
     for path, source in package.copies.items():
         os.makedirs(os.path.dirname(tree + path), exist_ok=True)
         shutil.copy(source, tree + path)
     for path, target in package.links.items():
         os.makedirs(os.path.dirname(tree + path), exist_ok=True)
         os.symlink(target, tree + path)
+
+
+def build(package: Package, folder: str) -> str:
+    """Path of the C(.deb) in C(folder)."""
+    tree = os.path.join(folder, package.name)
+    lay_out(package, tree)
     control = {
         "Package": package.name,
         "Version": package.version,
@@ -75,11 +80,11 @@ def build(package: Package, folder: str) -> str:
         **package.fields,
         "Description": "simulated stand-in for %s\n Made by the tests of kentino.gpu; no GPU is used." % package.name,
     }
-    _write(tree, "/DEBIAN/control", "".join("%s: %s\n" % item for item in control.items()), 0o644)
+    write(tree + "/DEBIAN/control", "".join("%s: %s\n" % item for item in control.items()), 0o644)
     for name, script in package.scripts.items():
-        _write(tree, "/DEBIAN/" + name, "#!/bin/sh\nset -e\n" + script, 0o755)
+        write(tree + "/DEBIAN/" + name, "#!/bin/sh\nset -e\n" + script, 0o755)
     if package.conffiles:
-        _write(tree, "/DEBIAN/conffiles", "".join(path + "\n" for path in package.conffiles), 0o644)
+        write(tree + "/DEBIAN/conffiles", "".join(path + "\n" for path in package.conffiles), 0o644)
     target = os.path.join(folder, "%s_%s_%s.deb" % (package.name, package.version.replace(":", "%3a"), package.architecture))
     argv = ["dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, target]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -89,8 +94,8 @@ def build(package: Package, folder: str) -> str:
     return target
 
 
-def _write(tree: str, path: str, content: str, mode: int) -> None:
-    os.makedirs(os.path.dirname(tree + path), exist_ok=True)
-    with open(tree + path, "w", encoding="utf-8") as handle:
+def write(path: str, content: str, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as handle:
         handle.write(content)
-    os.chmod(tree + path, mode)
+    os.chmod(path, mode)

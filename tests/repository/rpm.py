@@ -21,7 +21,7 @@ from dataclasses import replace
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
-from package import CONTAINER_TOOLKIT, CUDA, DISTRIBUTION, ROOT  # noqa: E402
+from package import CONTAINER_TOOLKIT, CUDA, DISTRIBUTION, ROOT, lay_out, write  # noqa: E402
 
 import build  # noqa: E402
 
@@ -122,14 +122,7 @@ def make_rpm(package, folder, work):
     name, epoch, version, release, architecture = nevra(package)
     tree = os.path.join(work, "tree")
     os.makedirs(tree)
-    for path, content in package.files.items():
-        _write(tree + path, content, 0o755 if {"bin", "sbin"} & set(path.split("/")[:-1]) else 0o644)
-    for path, source in package.copies.items():
-        os.makedirs(os.path.dirname(tree + path), exist_ok=True)
-        shutil.copy(source, tree + path)
-    for path, target in package.links.items():
-        os.makedirs(os.path.dirname(tree + path), exist_ok=True)
-        os.symlink(target, tree + path)
+    lay_out(package, tree)
     files = [
         ("%config(noreplace) " if path in package.conffiles else "") + path for path in (*package.files, *package.copies, *package.links)
     ]
@@ -138,7 +131,7 @@ def make_rpm(package, folder, work):
     spec = SPEC.format(
         name=name, epoch=epoch, version=version, release=release, fields=fields, files="\n".join(files), scripts=scripts
     )  # fmt: skip
-    _write(os.path.join(work, "spec"), spec, 0o644)
+    write(os.path.join(work, "spec"), spec, 0o644)
     defines = {"_topdir": work, "_rpmdir": folder, "buildroot": tree, "_build_name_fmt": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"}
     defines.update(_binary_payload="w0.gzdio", __os_install_post="%{nil}", _build_id_links="none", debug_package="%{nil}")
     defines.update(_use_internal_dependency_generator="0", clamp_mtime_to_source_date_epoch="0")
@@ -195,13 +188,6 @@ def _read(*parts):
         return handle.read()
 
 
-def _write(path, content, mode):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as handle:
-        handle.write(content)
-    os.chmod(path, mode)
-
-
 def make(target, key, distribution):
     made = list(packages())
     work = target + "/work"
@@ -219,13 +205,13 @@ def make(target, key, distribution):
         path = os.path.join(target, folder)
         subprocess.run(["createrepo_c", "--quiet", "--no-database", path], check=True)
         if repository == CUDA:
-            _write(path + "/modules.yaml", modules(made), 0o644)
+            write(path + "/modules.yaml", modules(made), 0o644)
             subprocess.run(
                 ["modifyrepo_c", "--mdtype=modules", path + "/modules.yaml", path + "/repodata"], check=True, stdout=subprocess.DEVNULL
             )
         key.gpg("--armor", "--detach-sign", "--output", path + "/repodata/repomd.xml.asc", path + "/repodata/repomd.xml")
     for path, owner in ((CUDA_KEY, key), (build.CONTAINER_KEY, key), ("distribution.pub", distribution)):
-        _write(os.path.join(target, path), owner.public().decode(), 0o644)
+        write(os.path.join(target, path), owner.public().decode(), 0o644)
     build.archives(os.path.join(target, "sources"))
     wheel(os.path.join(target, "pip/nvidia-ml-py"))
     argv = ["cc", "-O1", "-shared", "-fPIC", '-DRELEASE="%s"' % "{}-{}.{}".format(*KERNEL), "-o", target + "/kernel.so", HERE + "/kernel.c"]
@@ -255,7 +241,7 @@ def main():
         for name in os.listdir(TARGET + ".new"):
             shutil.move(os.path.join(TARGET + ".new", name), TARGET)
         os.rmdir(TARGET + ".new")
-        _write(mark, wanted, 0o644)
+        write(mark, wanted, 0o644)
 
 
 if __name__ == "__main__":
