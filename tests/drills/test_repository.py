@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 ROLES = ["nvidia_repository"]
@@ -61,6 +63,38 @@ def test_page_of_a_proxy_in_place_of_the_key_is_no_key(fresh, play):
     assert "nvidia-cuda" not in fresh.run(KEYRING)
 
 
+@pytest.mark.nightly
+def test_key_that_apt_could_not_read_is_refused(fresh, play):
+    """gpg takes a binary key; apt takes it for none in a file that ends in .asc."""
+    fresh.run("cd %s/debian12/x86_64 && gpg --batch --dearmor --output binary 3bf863cc.pub && mv binary 3bf863cc.pub" % CUDA)
+    run = play(fresh, ROLES)
+    assert run.rc == 2
+    assert "is binary" in run.message
+    assert "gpg --armor --export" in run.message
+    assert "nvidia-cuda" not in fresh.run(KEYRING)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mirror", ["file:///srv/repository", "http://user:hush@127.0.0.1:8099"])
+def test_mirror_whose_address_apt_writes_otherwise_is_taken(fresh, play, mirror):
+    first = play(fresh, ROLES, gpu_repository_mirror=mirror)
+    assert first.rc == 0, first.output
+    second = play(fresh, ROLES, gpu_repository_mirror=mirror)
+    assert (second.rc, second.changed) == (0, []), second.output
+    assert "hush" not in first.output + second.output
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("spoil", "named"), [("3bf863cc.pub", "could not be fetched"), ("*Release", "could not be read")])
+def test_password_of_the_mirror_is_in_no_message(fresh, play, spoil, named):
+    fresh.run("rm %s/debian12/x86_64/%s" % (CUDA, spoil))
+    run = play(fresh, ROLES, gpu_repository_mirror="http://user:hush@127.0.0.1:8099")
+    assert run.rc == 2
+    assert named in run.message
+    assert "http://127.0.0.1:8099/compute/cuda" in run.message
+    assert "hush" not in run.output
+
+
 def test_repository_that_is_down_is_named(fresh, play):
     fresh.run("systemctl stop test-repository")
     run = play(fresh, ROLES)
@@ -84,6 +118,9 @@ def test_lists_that_somebody_changed_are_refused(fresh, play):
     assert run.rc == 2
     assert "could not be read" in run.message
     assert "http://127.0.0.1:8099/compute/cuda" in run.message
+    assert "nvidia-cuda.sources" in run.message
+    assert "nvidia-cuda" not in fresh.run(KEYRING)
+    fresh.run("apt-get update")
 
 
 def test_lists_that_are_old_or_gone_are_fetched_again(fresh, play):
@@ -123,3 +160,45 @@ def test_repository_that_somebody_else_set_up_is_refused_and_apt_goes_on_working
     after = play(fresh, ROLES)
     fresh.run("rm /etc/apt/sources.list.d/comment.list")
     assert after.rc == 0, after.output
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("check", [False, True])
+def test_repository_with_a_variable_in_its_address_is_refused_too(fresh, play, check):
+    """As NVIDIA's guide for the container toolkit writes it."""
+    theirs = "/etc/apt/sources.list.d/container-toolkit.list"
+    entry = "deb [signed-by=/etc/apt/keyrings/test-distribution.asc] %s/libnvidia-container/stable/deb/$(ARCH) /" % MIRROR
+    fresh.run("echo '%s' >%s" % (entry, theirs))
+    run = play(fresh, ROLES, check=check, nvidia_repository_repositories=["container_toolkit"])
+    fresh.run("apt-get update && rm %s" % theirs)
+    assert run.rc == 2
+    assert theirs in run.message
+    assert "nvidia-container-toolkit" not in fresh.run(KEYRING)
+
+
+@pytest.mark.nightly
+def test_repository_that_was_set_up_twice_already_is_explained(fresh, play):
+    """The package cuda-keyring came after this role."""
+    assert play(fresh, ROLES).rc == 0
+    theirs = "/etc/apt/sources.list.d/cuda-debian12-x86_64.list"
+    entry = "deb [signed-by=/etc/apt/keyrings/test-distribution.asc] %s/compute/cuda/repos/debian12/x86_64/ /" % MIRROR
+    fresh.run("echo '%s' >%s" % (entry, theirs))
+    run = play(fresh, ROLES, nvidia_repository_cache_seconds=0)
+    fresh.run("rm %s" % theirs)
+    assert run.rc == 2
+    assert "name one repository with two keys" in run.message
+
+
+@pytest.mark.nightly
+def test_driver_package_that_is_half_installed_is_named(node, play):
+    """dpkg --configure -a and apt-get check both end well over it."""
+    assert play(node, ["nvidia_driver"]).rc == 0
+    node.run("sed -i '/^Package: libcuda1$/,/^$/s/^Status: .*/Status: hold reinstreq half-installed/' /var/lib/dpkg/status")
+    assert node.run("dpkg --configure -a && apt-get check && dpkg-query --show --showformat '${db:Status-Eflag}' libcuda1") != ""
+    run = play(node, ["nvidia_driver"])
+    assert run.rc == 2
+    assert "libcuda1" in run.message
+    cure = re.search(r"apt-get install --reinstall [^)]*", run.message)
+    assert cure, run.message
+    node.run("DEBIAN_FRONTEND=noninteractive %s --yes" % cure.group())
+    assert play(node, ["nvidia_driver"]).rc == 0
