@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-import yaml
 
 pytestmark = pytest.mark.nightly
 
@@ -20,18 +21,8 @@ def driven(module_node):
     return module_node
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    variables = {}
-    for name in ("drain", "release"):
-        path = tmp_path / (name + ".yml")
-        path.write_text(yaml.safe_dump([{"name": name, "ansible.builtin.shell": "echo %s >>/var/log/cluster" % name}]))
-        variables["gpu_%s_tasks" % name] = str(path)
-    return variables
-
-
 def noted(node):
-    return node.run("cat /var/log/cluster 2>/dev/null; rm -f /var/log/cluster").split()
+    return [line.split()[0] for line in node.run("cat /var/log/cluster 2>/dev/null; rm -f /var/log/cluster").splitlines()]
 
 
 def test_number_of_gpus_is_missed_before_the_drain(driven, play, cluster):
@@ -45,10 +36,9 @@ def test_reboot_that_nobody_allowed_ends_it_and_the_node_stays_drained(driven, p
     driven.run("touch %s/nouveau-at-boot %s/nouveau-in-use; /opt/node/driver boot" % (STATE, STATE))
     run = play(driven, playbook="site.yml", **cluster)
     assert run.rc == 2
-    words = " ".join(run.message.split())
-    assert "Reboot required on debian-12" in words
-    assert "nouveau" in words
-    assert "stays drained" in words
+    assert "Reboot required on debian-12" in run.words
+    assert "nouveau" in run.words
+    assert "stays drained" in run.words
     assert noted(driven) == ["drain"]
     assert driven.run("dpkg-query -W -f '${Package}\\n' smartmontools datacenter-gpu-manager-4-core 2>/dev/null || true") == ""
 
@@ -60,3 +50,21 @@ def test_after_the_reboot_it_goes_on_and_tags_alone_release_nothing(driven, play
     assert driven.run("nvidia-smi --query-gpu=index --format=csv,noheader").split() == list("01234567")
     assert driven.run("dpkg-query -W -f '${db:Status-Status}' smartmontools") == "installed"
     assert noted(driven) == ["drain"]
+
+
+def test_reboot_that_is_allowed_follows_at_once_and_the_run_goes_on(node, play, cluster):
+    """By ansible.builtin.reboot; that a container comes back is podman's part."""
+    node.run("touch %s/nouveau-at-boot %s/nouveau-in-use; /opt/node/driver boot" % (STATE, STATE))
+    before = node.run("cat /proc/sys/kernel/random/boot_id")
+    run = play(node, playbook="site.yml", tags="nvidia_driver,node_tools", popen=True, nvidia_driver_reboot_allowed="true", **cluster)
+    until = time.monotonic() + 400
+    while node.is_running():
+        assert run.poll() is None, run.communicate()[0]
+        assert time.monotonic() < until
+        time.sleep(0.5)
+    node.start()
+    output = run.communicate()[0]
+    assert run.returncode == 0, output
+    assert node.run("cat /proc/sys/kernel/random/boot_id") != before
+    assert node.run("nvidia-smi --query-gpu=index --format=csv,noheader").split() == list("01234567")
+    assert node.run("dpkg-query -W -f '${db:Status-Status}' smartmontools") == "installed"
