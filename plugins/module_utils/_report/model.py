@@ -91,6 +91,10 @@ class Finding:
     def verdict(self) -> str:
         return "unknown" if self.undetermined else _VERDICT_OF_SEVERITY[self.severity]
 
+    def rank(self) -> t.Tuple[int, int, bool]:
+        """Sort key, best first: by verdict, then by how urgent the action is, then by whether it names more than the node."""
+        return VERDICTS.index(self.verdict), ACTIONS.index(self.action), self.subject.kind != "node"
+
     def as_dict(self) -> t.Dict[str, t.Any]:
         subject = {key: value for key, value in vars(self.subject).items() if value not in (None, "")}
         return {
@@ -161,7 +165,7 @@ def urgent(findings: t.Iterable[Finding]) -> str:
 def report(checks: t.Sequence[Check], simulated: bool = False, **facts: t.Any) -> t.Dict[str, t.Any]:
     """The return values that every check module shares; findings worst first, each naming its check."""
     pairs = [(check.name, finding) for check in checks for finding in check.findings]
-    pairs.sort(key=lambda pair: (VERDICTS.index(pair[1].verdict), ACTIONS.index(pair[1].action)), reverse=True)
+    pairs.sort(key=lambda pair: pair[1].rank(), reverse=True)
     return {
         "changed": False,
         "verdict": worst(check.verdict for check in checks),

@@ -72,9 +72,9 @@ def problem(code: str, message: str, advice: str = "", verdict: str = "unknown")
     return Finding(code, severity, NODE, message, advice=advice, undetermined=verdict == "unknown")
 
 
-def rank(found: t.Mapping[str, t.Any]) -> t.Tuple[bool, int, int]:
-    """Sort key for the findings of results, best first: what is waived, then by verdict, then by how urgent the action is."""
-    return "waived" not in found, VERDICTS.index(found["verdict"]), ACTIONS.index(found["action"])
+def rank(found: t.Mapping[str, t.Any]) -> t.Tuple[bool, int, int, bool]:
+    """Sort key for the findings of results, best first: what is waived, then by C(Finding.rank)."""
+    return "waived" not in found, VERDICTS.index(found["verdict"]), ACTIONS.index(found["action"]), found["subject"].get("kind") != "node"
 
 
 def one_line(value: t.Any, limit: int = 0) -> str:

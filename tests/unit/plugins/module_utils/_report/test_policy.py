@@ -127,6 +127,15 @@ def test_what_measured_nothing_did_not_run():
     assert decide(report([GOOD, Check("fabric", ""), SKIPPED])).ran == ("gpu",)
 
 
+def test_of_two_that_weigh_the_same_the_one_that_names_a_part_stands_first():
+    node = Finding("burn.died", "critical", NODE, "CUDA failed", "reset_gpu")
+    gpu = Finding("xid.48", "critical", Subject("gpu", index=2), "double bit error", "reset_gpu")
+    worse = Finding("gpu.lost", "critical", NODE, "gone", "replace")
+    result = report([Check("burn", "a burn of 600 s", (node, gpu, worse))])
+    assert [found["code"] for found in result["findings"]] == ["gpu.lost", "xid.48", "burn.died"]
+    assert [found["code"] for found in decide(result).findings] == ["gpu.lost", "xid.48", "burn.died"]
+
+
 def test_the_message_says_what_to_do_first_and_the_reasons_are_worst_first():
     decision = decide(report([Check("gpu", "8 GPUs", (WIDTH,)), BAD]))
     assert decision.message() == (
