@@ -125,15 +125,18 @@ def test_fault(step, base, fault, tmp_path, monkeypatch):
         pytest.skip(node.nvml_problem)
     monkeypatch.setattr(burn, "_GRACE_SECONDS", 0.3 if row.options is GRACE else 20.0)
     monkeypatch.setattr(dcgm, "_TERM_SECONDS", 0.3)
-    # A burn must last long enough to be seen in samples, also on a machine that is busy.
-    node.environment["KENTINO_SIM_SPEED"] = "400" if step == "burn" else "1500"
     told = {"expected": {"count": node.count}, "sample_seconds": 0.1, **options, **row.options}
 
     def question():
         check, facts = module.run(module.Options(**told))
         return report([check], simulated=facts["simulated"], facts={step: facts})
 
-    result = node.ask(question)
+    # A burn must last long enough to be seen in samples: on a machine that is very busy, longer.
+    for speed in ("400", "40") if step == "burn" else ("1500",):
+        node.environment["KENTINO_SIM_SPEED"] = speed
+        result = node.ask(question)
+        if "load.unseen" not in nodes.codes(result) or row.code == "load.unseen":
+            break
     decision = policy.decide(result)
 
     assert (result["verdict"], result["action"]) == (row.verdict, row.action), result["findings"]

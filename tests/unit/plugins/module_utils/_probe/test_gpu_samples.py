@@ -93,7 +93,7 @@ def test_a_driver_that_hangs_gives_no_sample_and_is_left(tmp_path):
 
     samples, seconds = node.ask(question)
     assert samples == 0
-    assert seconds < 4
+    assert seconds < 30
 
 
 def test_without_nvml_and_tool_the_samples_say_so(tmp_path):

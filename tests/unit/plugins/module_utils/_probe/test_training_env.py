@@ -160,7 +160,7 @@ def test_transient_unit_is_set_up_like_the_drop_in(tools):
 )
 def test_shell_that_does_not_answer(tools, script, words):
     tool(tools, "su", script)
-    answer = probe.login_shell("root", 0.5)
+    answer = probe.login_shell("root", 3 if words == "did not answer" else 60)
     assert words in answer.problem
     assert answer.variables == {}
 
