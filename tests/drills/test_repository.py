@@ -139,7 +139,25 @@ def test_lists_that_are_old_or_gone_are_fetched_again(fresh, play):
 def test_fingerprint_that_is_none_is_refused_before_anything_is_done(fresh, play):
     run = play(fresh, ROLES, nvidia_repository_key_fingerprint="3bf863cc")
     assert run.rc == 2
-    assert '"3bf863cc" and not 40 hexadecimal digits' in run.message
+    assert '"3BF863CC" and not 40 hexadecimal digits' in run.message
+
+
+@pytest.mark.nightly
+def test_each_repository_can_have_a_key_of_its_own(fresh, play):
+    known = fresh.run("cat /opt/repository/fingerprint").strip().lower()
+    toolkits = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+    run = play(
+        fresh,
+        ROLES,
+        nvidia_repository_repositories=["cuda", "container_toolkit"],
+        # As gpg prints it for people.
+        nvidia_repository_key_fingerprint=" ".join(known[place : place + 4] for place in range(0, 40, 4)),
+        nvidia_repository_container_toolkit_key_fingerprint=toolkits,
+    )
+    assert run.rc == 2
+    assert "%s is expected" % toolkits in run.words
+    assert "set nvidia_repository_container_toolkit_key_fingerprint" in run.words
+    assert "nvidia-cuda.sources" in fresh.run(KEYRING)
 
 
 def test_repository_that_somebody_else_set_up_is_refused_and_apt_goes_on_working(fresh, play):
