@@ -216,3 +216,26 @@ def test_gpus_in_use_are_left_alone_and_the_new_build_waits(driven, build):
     assert "Run make" not in " ".join(run.changed)
     # The build of before, and those that failed, are gone.
     assert [name for name in stored(driven) if name.startswith("nccl")] == [pathlib.Path(link(driven)).name]
+
+
+@pytest.mark.nightly
+def test_build_with_mpi_is_another_one_against_the_distributions_own(driven, build):
+    run = build(nccl_tests_mpi=True)
+    assert run.rc == 0, run.output
+    made = json.loads(driven.run("cat /opt/nccl-tests/.built.json"))["make"]
+    assert made["MPI"] == 1
+    driven.run("test -f {0}/include/mpi.h && test -e {0}/lib/libmpi.so".format(made["MPI_HOME"]))
+    assert build(nccl_tests_mpi=True).changed == []
+
+
+@pytest.mark.nightly
+def test_new_branch_of_the_driver_brings_a_new_build(driven, play, build):
+    before = link(driven)
+    run = play(driven, playbook="driver_upgrade.yml", nvidia_driver_branch="590", nvidia_driver_version="590.44.01")
+    assert run.rc == 0, run.output
+    run = build()
+    assert run.rc == 0, run.output
+    stamp = json.loads(driven.run("cat /opt/nccl-tests/.built.json"))
+    assert (stamp["driver_branch"], stamp["cuda"], stamp["inputs"]) == ("590", "13.1", {"nccl": "2.29.3-1+cuda13.1"})
+    assert link(driven) != before
+    assert build().changed == []
