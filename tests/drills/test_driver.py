@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -132,7 +133,9 @@ def test_module_that_cannot_be_built_leaves_nothing_half_installed(bare, play):
     run = play(bare, ROLE, nvidia_driver_branch="590", nvidia_driver_version="590.48.01")
     assert run.rc == 2
     assert "Bad return status for module build" in run.words
-    assert "/var/lib/dkms/nvidia/590.48.01/build/make.log" in run.words
+    assert "nvidia/nv.c:7: error: simulated: no such member" in run.words
+    assert "the whole log is /var/lib/kentino-gpu/nvidia-driver-make.log" in run.words
+    assert "simulated" in bare.run("cat /var/lib/kentino-gpu/nvidia-driver-make.log")
     assert "What was new was removed again" in run.words
 
 
@@ -210,6 +213,27 @@ def test_drift_is_named_by_check_mode_and_mended(driven, play, drift, task):
     assert seen.changed[0].endswith(task)
     mended = play(driven, ROLE)
     assert (mended.rc, [name.endswith(task) for name in mended.changed]) == (0, [True]), mended.output
+
+
+@pytest.mark.nightly
+def test_unattended_upgrades_leave_the_driver_alone(driven):
+    """Debian's own tool, allowed to take what the repository has newer."""
+    driven.run("apt-get -qq -y install unattended-upgrades >/dev/null")
+    driven.run("echo 'Unattended-Upgrade::Origins-Pattern { \"site=127.0.0.1\"; };' >/etc/apt/apt.conf.d/99drill")
+
+    def would_go():
+        said = driven.run("unattended-upgrade --dry-run --debug 2>&1")
+        assert "site=127.0.0.1" in said
+        return " ".join(re.findall("^Packages that will be upgraded:.*", said, flags=re.MULTILINE))
+
+    assert "nvidia" not in would_go()
+    # Somebody lets go of them; the list of unattended upgrades is still there.
+    driven.run("apt-mark showhold >/tmp/held; apt-mark unhold $(cat /tmp/held); mv /etc/apt/preferences.d/kentino-gpu-driver /tmp")
+    assert "nvidia" not in would_go()
+    driven.run("mv /etc/apt/apt.conf.d/52kentino-gpu-driver /tmp")
+    assert "libnvidia-ml1" in would_go()
+    driven.run("mv /tmp/52kentino-gpu-driver /etc/apt/apt.conf.d; mv /tmp/kentino-gpu-driver /etc/apt/preferences.d")
+    driven.run("apt-mark hold $(cat /tmp/held); rm /etc/apt/apt.conf.d/99drill; apt-get -qq -y purge unattended-upgrades")
 
 
 @pytest.mark.nightly

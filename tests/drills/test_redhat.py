@@ -157,10 +157,14 @@ def test_module_that_is_gone_is_built_again(driven, play):
 
 
 def test_upgrade(driven, play):
+    # What is the site's own goes with the libraries that it needs.
+    driven.run("dnf -q -y install slurm-jobs-on-gpus")
     run = play(driven, playbook=UPGRADE, nvidia_driver_branch="590", nvidia_driver_version="590.44.01")
     assert run.rc == 0, run.output
     has(driven, "590.44.01")
     assert driven.run("rpm -q --qf '%{version}' nvidia-fabricmanager") == "590.44.01"
+    assert "slurm-jobs-on-gpus, slurm-nvml goes with the old one and comes back" in " ".join(run.output.split())
+    driven.run("rpm -q slurm-nvml slurm-jobs-on-gpus")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,14 @@ def test_number_of_gpus_is_missed_before_the_drain(driven, play, cluster):
     assert noted(driven) == []
 
 
+def test_check_mode_on_a_node_that_has_the_repository_and_no_more(driven, play):
+    assert play(driven, ["nvidia_repository"], nvidia_repository_repositories=["cuda", "container_toolkit"]).rc == 0
+    before = driven.run("dpkg-query --show; find /etc /opt /usr/local -type f -exec cksum {} + | sort")
+    run = play(driven, playbook="site.yml", check=True, container_toolkit_enabled=True)
+    assert run.rc == 0, run.output
+    assert driven.run("dpkg-query --show; find /etc /opt /usr/local -type f -exec cksum {} + | sort") == before
+
+
 def test_reboot_that_nobody_allowed_ends_it_and_the_node_stays_drained(driven, play, cluster):
     driven.run("touch %s/nouveau-at-boot %s/nouveau-in-use; /opt/node/driver boot" % (STATE, STATE))
     run = play(driven, playbook="site.yml", **cluster)
@@ -50,6 +58,9 @@ def test_after_the_reboot_it_goes_on_and_tags_alone_release_nothing(driven, play
     assert driven.run("nvidia-smi --query-gpu=index --format=csv,noheader").split() == list("01234567")
     assert driven.run("dpkg-query -W -f '${db:Status-Status}' smartmontools") == "installed"
     assert noted(driven) == ["drain"]
+    run = play(driven, playbook="site.yml", check=True, **cluster)
+    assert run.rc == 0, run.output
+    assert noted(driven) == []
 
 
 def test_reboot_that_is_allowed_follows_at_once_and_the_run_goes_on(node, play, cluster):

@@ -48,7 +48,11 @@ def test_before(driven, play):
 
 @pytest.mark.parametrize(
     ("fault", "said"),
-    [("gpu_lost", "answer to the driver that they have now"), ("foreign_process", "These jobs run on the GPUs of debian-12")],
+    [
+        ("gpu_lost", "answer to the driver that they have now: GPU"),
+        pytest.param("hung_tool", "0 answer to the driver that they have now: nvidia-smi", marks=pytest.mark.nightly),
+        ("foreign_process", "These jobs run on the GPUs of debian-12: 48213 python3."),
+    ],
 )
 def test_node_that_is_not_fit_for_it_is_left_as_it_is(driven, play, cluster, fault, said):
     driven.run("/opt/node/driver hardware h100x8+%s" % fault)

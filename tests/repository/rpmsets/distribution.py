@@ -21,12 +21,6 @@ def dkms():
         ("updates/dkms", "extra"),
         ('"/var/lib/dkms/nvidia/$1/$2"', '"/var/lib/dkms/nvidia/$1/$2/x86_64/module"'),
         (
-            '        echo "Error! Bad return',
-            '        mkdir -p "/var/lib/dkms/nvidia/$1/build"\n'
-            '        echo "nvidia/nv.c:7: error: simulated: no such member" >"/var/lib/dkms/nvidia/$1/build/make.log"\n'
-            '        echo "Error! Bad return',
-        ),
-        (
             '    mv "/lib/modules/$2/extra/nvidia.ko.new"',
             '    cp "/lib/modules/$2/extra/nvidia.ko.new" "/var/lib/dkms/nvidia/$1/$2/x86_64/module/nvidia.ko"\n'
             '    mv "/lib/modules/$2/extra/nvidia.ko.new"',
@@ -49,6 +43,9 @@ PACKAGES = [
         fields={"Provides": "system-release = 9.6, system-release(releasever) = 9, /bin/sh, bash, coreutils, systemd, glibc, python3"},
     ),
     *(stand_in(name) for name in ("gcc-c++", "ipmitool", "make", "nvme-cli", "python3-pip", "smartmontools")),
+    # Of the site's own, and in need of the driver.
+    stand_in("slurm-nvml", fields={"Requires": "libnvidia-ml"}),
+    stand_in("slurm-jobs-on-gpus", fields={"Requires": "slurm-nvml"}),
     stand_in("dracut", files={"/usr/bin/dracut": '#!/bin/sh\necho "$@" >>/var/log/dracut\n'}),
     stand_in("dkms", "3.2.2-1.el9", files={"/usr/sbin/dkms": dkms()}),
     stand_in(

@@ -44,6 +44,8 @@ install_one() {
     fi
     sleep "$(cat /var/lib/simulated-node/dkms-seconds 2>/dev/null || echo 0)"
     if grep -q BROKEN "/usr/src/nvidia-$1/dkms.conf"; then
+        mkdir -p "/var/lib/dkms/nvidia/$1/build"
+        echo "nvidia/nv.c:7: error: simulated: no such member" >"/var/lib/dkms/nvidia/$1/build/make.log"
         echo "Error! Bad return status for module build on kernel: $2 (x86_64)" >&2
         echo "Consult /var/lib/dkms/nvidia/$1/build/make.log for more information." >&2
         exit 10
@@ -68,7 +70,7 @@ case $action in
         rm -rf "/var/lib/dkms/nvidia/$version" ;;
     status)
         for one in $(sources); do
-            for path in "/var/lib/dkms/nvidia/$one"/*; do
+            for path in "/var/lib/dkms/nvidia/$one"/[0-9]*; do
                 [ ! -e "$path" ] || echo "nvidia/$one, $(basename "$path"), x86_64: installed"
             done
         done ;;
