@@ -47,7 +47,7 @@ TABLE: t.Mapping[str, Row] = {
     "gpu_lost_old_tool": Row("fail", "reseat", "gpu.lost", 3, also=("xid.79", "gpu.incomplete")),
     "xid79_only": Row("fail", "reseat", "xid.79", 1, words="fallen off the bus"),
     "missing_gpu": Row("fail", "reseat", "gpu.count", kind="node", words="7 of 8"),
-    "psu_lost": Row("fail", "check_power", "gpu.count", kind="node", words="4 of 8", also=("psu.lost", "xid.79")),
+    "psu_lost": Row("fail", "check_power", "psu.lost", kind="psu", words="4 GPUs lost within", also=("gpu.count", "xid.79")),
     # Memory.
     "ecc_uncorrectable": Row("fail", "replace", "gpu.sram_threshold", 0, also=("gpu.ecc_uncorrectable",)),
     "ecc_climbing": Row("fail", "contact_vendor", "gpu.ecc_correctable", -2, words="4647 more", runs=2),
