@@ -51,7 +51,7 @@ def test_before(driven, play):
     [
         ("gpu_lost", "answer to the driver that they have now: GPU"),
         pytest.param("hung_tool", "0 answer to the driver that they have now: nvidia-smi", marks=pytest.mark.nightly),
-        ("foreign_process", "These jobs run on the GPUs of debian-12: 48213 python3."),
+        pytest.param("foreign_process", "These jobs run on the GPUs of debian-12: 48213 python3.", marks=pytest.mark.nightly),
     ],
 )
 def test_node_that_is_not_fit_for_it_is_left_as_it_is(driven, play, cluster, fault, said):
