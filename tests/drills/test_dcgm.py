@@ -48,7 +48,6 @@ def test_dcgm_without_the_drivers_cuda_is_refused(driven, play):
     assert 'dcgm_cuda_major to "12"' in run.message
 
 
-@pytest.mark.nightly
 def test_version_that_the_repository_lacks_is_named(driven, play):
     run = play(driven, DCGM, dcgm_version="4.4.99-1")
     assert run.rc == 2

@@ -60,7 +60,6 @@ def test_version_other_than_the_drivers_is_refused(driven, play):
     assert driven.run("dpkg-query -W -f '${Package} ' 'nvidia-fabricmanager*' || true") == ""
 
 
-@pytest.mark.nightly
 def test_version_that_the_repository_lacks_is_named_and_nothing_is_changed(driven, play):
     driven.run("printf 'Package: nvidia-fabricmanager\\nPin: version *\\nPin-Priority: -1\\n' >/etc/apt/preferences.d/none")
     run = play(driven, ROLES)
