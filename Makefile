@@ -30,7 +30,7 @@ demo: .venv-demo/.ready $(COLLECTION) ## the gate on a healthy simulated 8-GPU n
 check: .venv/.ready $(COLLECTION) ## the inner loop, under a minute: ruff, mypy, unit tests
 	@$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target quick-unit quick-types quick-lint
 
-test: ## everything, some 25 minutes on two cores (root and Debian for the containers); prints the time of each stage
+test: ## everything, half an hour on two cores (root and Debian for the containers); prints the time of each stage
 	@rm -rf build/stages
 	@$(MAKE) --no-print-directory --jobs=$(JOBS) --keep-going --output-sync=target stages || true
 	@$(TOOLS)/summary $(STAGES)
